@@ -148,16 +148,16 @@ def test_each_loop_and_its_rounds_have_marks() -> None:
 
 
 def test_operations_of_lines_stand_between_marks() -> None:
-    """All of line 23 that touches memory, and nothing of line 29."""
-    function, inside = function_of("softmax", "23"), False
+    """All of line 24 that touches memory, and nothing of line 30."""
+    function, inside = function_of("softmax", "24"), False
     seen: dict[bool, set[int]] = {True: set(), False: set()}
     for op in function.body.ops:
         if op.name == "mark" and op.attrs["kind"] == LINES:
-            assert (op.attrs["name"], op.attrs["line"], op.attrs["begins"]) == ("line 23", 23, not inside)
+            assert (op.attrs["name"], op.attrs["line"], op.attrs["begins"]) == ("line 24", 24, not inside)
             inside = not inside
         elif op.spec.access.touches:
             seen[inside].add(line_of(function, op))
-    assert seen == {True: {23}, False: {29}}
+    assert seen == {True: {24}, False: {30}}
 
 
 def test_lines_that_hold_a_loop_hold_it_whole() -> None:
@@ -197,8 +197,8 @@ def test_wrong_marks_are_refused(marks: str, words: str) -> None:
 
 
 def test_marks_are_part_of_the_text_of_a_stage() -> None:
-    made = generate(lowered("softmax", "loops,23").level(program("softmax.tile")))
-    again = generate(read(printed(lowered("softmax", "loops,23").level(program("softmax.tile"))), "k.ir"))
+    made = generate(lowered("softmax", "loops,24").level(program("softmax.tile")))
+    again = generate(read(printed(lowered("softmax", "loops,24").level(program("softmax.tile"))), "k.ir"))
     assert again.ptx == made.ptx
     assert made.header.timeline[2:] and made.header.arguments[-1].kind == "timeline"
 

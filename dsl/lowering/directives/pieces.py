@@ -487,7 +487,7 @@ def used(function: Function, block: Block, old: Collection[Op]) -> list[Op]:
     """Returns the operations of `block` without those of `old` that only load or compute what nothing uses."""
     users, gone = uses(function.body), set[Op]()
     for op in reversed(block.ops):
-        idle = op in old and (op.spec.pure or is_load(op))
+        idle = op in old and not _has_effects(op)
         if idle and all(user in gone for result in op.results for user in users.get(result, ())):
             gone.add(op)
     return without(block.ops, gone)

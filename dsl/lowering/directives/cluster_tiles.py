@@ -20,9 +20,9 @@ from math import prod
 
 from dsl.lowering.building.builder import Builder
 from dsl.lowering.directives.grid import has_effect, replace_grid, write_where
-from dsl.lowering.directives.slices import located
+from dsl.lowering.directives.slices import inside, located
 from dsl.lowering.directives.subjects import named_tiles
-from dsl.lowering.directives.wide import WideRegion, WideSubject
+from dsl.lowering.directives.wide import Surroundings, WideRegion, WideSubject
 from dsl.lowering.ir.function import Block, Function, Value, in_line, uses, walk
 from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.schedule import Pin, extents_of
@@ -136,6 +136,8 @@ def sharing_blocks(region: WideRegion) -> int:
 
 def _counts(region: WideRegion) -> Iterator[tuple[int, WideSubject]]:
     known = divided(region.function)
+    if region.given is not None:
+        yield region.given.sharing, region.about
     for value, axis in region.axes.items():
         if value.name in known:
             pin, blocks = known[value.name]
@@ -148,12 +150,38 @@ def parts_of_block(region: WideRegion, part: int) -> tuple[int, int]:
     the parts equally."""
     parts = region.extent // part
     count, about = max(_counts(region), key=lambda each: each[0], default=(1, region.about))
-    if count > 1 and region.block is not region.function.body:
-        raise about.refused("it stands in a loop or a branch, and blocks exchange values", "blocks of 1")
+    if count > 1 and not _is_run_by_all(region):
+        raise about.refused("it stands in a branch, and blocks exchange values", "blocks of 1")
     if parts % count:
         message = f"{count} blocks cannot share {parts} parts of {part} elements equally"
         raise about.refused(message, f"an extent that is a multiple of {part * count}")
     return count, parts // count
+
+
+def meet(function: Function) -> None:
+    """Lets the blocks of each cluster wait for each other before their first exchange, and at the end, if an exchange
+    is in a loop."""
+    if not divided(function):
+        return
+    body, b = function.body, Builder(located(function, function.body.ops[0]))
+    found = {op: [each for each in (op, *inside(op)) if each.name == "cluster_gather"] for op in body.ops}
+    exchanges = [each for those in found.values() for each in those]
+    if exchanges:
+        first = next(number for number, op in enumerate(body.ops) if found[op])
+        b.op("cluster_wait")
+        body.ops[first:first] = b.block.ops
+    if any(each.attrs["again"] for each in exchanges):
+        b.block = Block()
+        b.op("cluster_leave")
+        body.ops += b.block.ops
+
+
+def _is_run_by_all(region: WideRegion) -> bool:
+    """Whether all blocks of a cluster run a region equally often: it stands in loops that count, or in none."""
+    around, block = Surroundings(region.function), region.block
+    while block in around.loops:
+        block = around.home[around.loops[block]]
+    return block is region.function.body
 
 
 def check_divided(function: Function) -> None:

@@ -17,8 +17,9 @@ in static parts.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from dsl.lowering.directives.cluster_tiles import check_divided, sharing_blocks
+from dsl.lowering.directives.cluster_tiles import check_divided, meet, sharing_blocks
 from dsl.lowering.directives.kept import Kept, kept_of, words_of
 from dsl.lowering.directives.phases import LoopOfParts, StaticParts
 from dsl.lowering.directives.rows import AnyRows
@@ -26,6 +27,7 @@ from dsl.lowering.directives.slices import without
 from dsl.lowering.directives.stage import WAYS, choose_stage, unstage
 from dsl.lowering.directives.subjects import named_tiles, unknown
 from dsl.lowering.directives.wide import (
+    LoopResults,
     Surroundings,
     Wide,
     WideRegion,
@@ -62,6 +64,7 @@ def loop(function: Function, target: Target) -> None:
     _odd_ones(function)
     _check_extents(function)
     check_divided(function)
+    meet(function)
     unstage(function, staged)  # done here: the pass `stage` must not process these names again
 
 
@@ -104,12 +107,26 @@ def in_parts(region: WideRegion, part: int, static: bool, kept: Sequence[Kept], 
     """Computes a region in parts: unrolled if `static`, otherwise in loops at run time. Only loops at run time keep the
     values in `kept` in shared memory."""
     if static:
-        StaticParts(region, part, rows).run()
+        parts = StaticParts(region, part, rows)
+        parts.run()
+        _behind_loop(region, part, parts)
     else:
         # A loop at run time recomputes values wherever it needs them. So a forced choice `recompute.v` of a value v in
         # the region is satisfied.
         region.function.choices.excuse(*(f"recompute.{name}" for name in region.names))
         LoopOfParts(region, part, _chosen(region.function, region, kept), rows).run()
+
+
+def _behind_loop(region: WideRegion, part: int, made: StaticParts) -> None:
+    """Computes in parts what depends on the tiles that the region's loop carries."""
+    done = set[Wide]()
+    for value, axis in made.results:
+        if (value, axis) not in done:
+            assert region.loop is not None
+            block, about = Surroundings(region.function).home[region.loop], replace(region.about, axis=axis)
+            outer = wide_region(region.function, value, about, given=LoopResults(block, made.results, made.blocks))
+            done |= outer.axes.items()
+            in_parts(outer, part, True, [])
 
 
 def _check_extents(function: Function) -> None:
@@ -155,6 +172,9 @@ def way_of(
     ways: dict[str, bool | None] = {"whole": None} if may_stay else {}
     for each in (False, True):
         wrong = out_of_order(region, each, [k.value for k in kept])
+        if region.carried and not each:
+            said = "a loop carries tiles that are computed from it"
+            wrong = about.refused(said, f"loop {about.name}, {about.axis}: static {part}")
         if wrong is None:
             ways[f"{'static ' * each}{part}"] = each
         elif each == static:

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from math import prod
 
 from dsl.lowering.building.builder import Builder
+from dsl.lowering.building.iterations import carry, hand_on
+from dsl.lowering.directives.carried import LEADING, carry_in_parts
 from dsl.lowering.directives.cluster_tiles import first_block, parts_of_block
 from dsl.lowering.directives.joins import joined
 from dsl.lowering.directives.kept import Kept, places_of
@@ -19,14 +21,23 @@ from dsl.lowering.directives.part_maker import PartMaker
 from dsl.lowering.directives.rows import AnyRows, RowPart, RowParts
 from dsl.lowering.directives.slices import located
 from dsl.lowering.directives.staged import copy, shared_tile, taken_names
-from dsl.lowering.directives.wide import Wide, WidePhase, WideRegion, made_in, slices, starts_with, tiles_of
+from dsl.lowering.directives.wide import (
+    Surroundings,
+    Wide,
+    WidePhase,
+    WideRegion,
+    made_in,
+    slices,
+    starts_with,
+    tiles_of,
+)
 from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Block, Op, Value, replace_uses, walk
 from dsl.lowering.ir.types import I1, INDEX, U8, SharedType, TileType
 from dsl.lowering.known.facts import facts_now
 from dsl.lowering.ops import operand
 from dsl.lowering.ops.memory import writes
-from dsl.lowering.ops.threads import word_bytes
+from dsl.lowering.ops.threads import MBARRIERS, TURNS, word_bytes
 from dsl.lowering.plan.tile_loads import is_load
 from dsl.lowering.shared.atoms import offsets_within
 
@@ -55,16 +66,21 @@ class PhaseMaker(PartMaker):
         self.row_part: RowPart | None = None
         self.edges: dict[Wide, Value] = {}  # maps a tile to its part for the edges of rows
         self.allocated, self.taken = Block(), taken_names(region.function.body)
+        self.turns: list[Value] = []  # how often the region was executed before, if a loop contains it
 
     def run(self) -> None:
         for step in self.region.steps:
             if isinstance(step, Op):
-                self.b.block.ops.append(step)
+                self.keep(step)
             else:
                 self.phase(step)
         self.region.block.ops = self.b.block.ops
         replace_uses(self.region.function.body, self.made)
         self.region.function.body.ops[:0] = self.allocated.ops
+
+    def keep(self, op: Op) -> None:
+        """Keeps an operation that is not computed in parts."""
+        self.b.block.ops.append(op)
 
     @property
     def rank(self) -> Value:
@@ -178,29 +194,52 @@ class PhaseMaker(PartMaker):
         stores = [op for op in walk(function.body) if writes(op) and op.operands[0] is memory]
         return {"order": "none"} if stores == [sink] and self.region.block is function.body else {}
 
-    def reduce(self, sink: Op, accumulators: Sequence[Value], edges: Sequence[Value]) -> None:
-        """Computes the result of the reduction `sink` from the accumulators of the parts and of the edges."""
-        if not sink.results:
-            return
+    def reduce(
+        self, sinks: Sequence[Op], accumulators: Sequence[Sequence[Value]], edges: Sequence[Sequence[Value]]
+    ) -> None:
+        """Computes the results of the reductions among `sinks` from the accumulators of the parts and of the edges. The
+        blocks of a cluster exchange all results at once."""
+        each = zip(sinks, accumulators, edges, strict=True)
+        made = {sink: self.of_block(sink, body, edge) for sink, body, edge in each if sink.results}
+        if self.blocks > 1 and made:
+            gathered = iter(self.of_all_blocks([value for values in made.values() for value in values]))
+            made = {sink: self.joined_along(sink, [next(gathered) for _ in made[sink]], 0) for sink in made}
+        for sink, values in made.items():
+            for new, old in zip(values, sink.results, strict=True):
+                self.made[old] = new.stands_for(old)
+
+    def of_block(self, sink: Op, accumulators: Sequence[Value], edges: Sequence[Value]) -> list[Value]:
+        """Returns the results of the reduction `sink`, of the parts of this block."""
         if edges:
             body = self.gathered(sink, accumulators)
             accumulators = self.joined(sink, body, self.gathered(sink, edges))
             if starts_with(sink) is None:
                 here = self.lie().both_edges().here
                 accumulators = self.where(self.b.reshape(here, accumulators[0].shape), accumulators, body)
-        made = self.joined_along(sink, accumulators, sink.attrs["axis"])
-        if self.blocks > 1:
-            made = self.joined_along(sink, self.of_all_blocks(made), 0)
-        for new, old in zip(made, sink.results, strict=True):
-            self.made[old] = new.stands_for(old)
+        return self.joined_along(sink, accumulators, sink.attrs["axis"])
 
     def of_all_blocks(self, values: Sequence[Value]) -> list[Value]:
         """Exchanges the results of a reduction among the blocks of the cluster. The blocks' results are along a new
         first axis."""
-        size = sum(prod(value.tile.shape) for value in values) * word_bytes(values)
+        size, turn = sum(prod(value.tile.shape) for value in values) * word_bytes(values) * self.blocks, self.turn()
+        if turn is not None:
+            size = MBARRIERS + 2 * TURNS * size
         with self.b.region(self.allocated):
-            tile = shared_tile(self.b, "exchanged", self.taken, SharedType((self.blocks, size), U8), remote=True)
-        return self.b.op("cluster_gather", [tile, *values], blocks=self.blocks).results
+            tile = shared_tile(self.b, "exchanged", self.taken, SharedType((size,), U8), remote=True)
+        operands = [tile, *values, *([] if turn is None else [turn])]
+        return self.b.op("cluster_gather", operands, blocks=self.blocks, again=turn is not None).results
+
+    def turn(self) -> Value | None:
+        """Returns how often the region's block was executed before, or None if it is straight code."""
+        if self.region.loop is not None and not self.turns:
+            loops, around = [self.region.loop], Surroundings(self.region.function)
+            while (block := around.home[loops[0]]) in around.loops:
+                loops.insert(0, around.loops[block])
+            b = Builder(self.b.loc)
+            self.turns = carry(loops, [b.index(0)], ["turn"])
+            self.allocated.ops += b.block.ops
+            hand_on(loops, [self.b.value("add", self.turns[0], self.b.index(1))])
+        return self.turns[0] if self.turns else None
 
     def gathered(self, sink: Op, accumulators: Sequence[Value]) -> list[Value]:
         """Combines the elements of a row that are in one lane. The accumulators of body and edges then have the same
@@ -225,14 +264,60 @@ class StaticParts(PhaseMaker):
     def __init__(self, region: WideRegion, part: int, aligned: AnyRows | None = None):
         super().__init__(region, part, aligned)
         self.memos: list[dict[Wide, Value]] = [{} for _ in range(self.count)]
+        for wide, parts in region.given.parts.items() if region.given else ():
+            self.remember(wide, parts)
+        self.inside = {number: self.parts_inside(number, axis) for number, axis in region.carried.items()}
+        self.results: dict[Wide, list[Value]] = {}  # the parts of what the region's loop carries, behind the loop
+
+    def remember(self, wide: Wide, parts: Sequence[Value]) -> None:
+        for memo, part in zip(self.memos, parts, strict=True):
+            memo[wide] = part
+
+    def parts_inside(self, number: int, axis: int) -> list[Value]:
+        """Returns new arguments of the loop's body, for the parts of its loop-carried tile `number`."""
+        whole = self.region.block.args[1 + number]
+        parts = [Value(TileType(self.shape(whole, axis), whole.dtype), name=whole.name) for _ in self.memos]
+        self.remember((whole, axis), parts)
+        return parts
+
+    def keep(self, op: Op) -> None:
+        super().keep(op)
+        if self.inside and op.spec.control.ends:
+            self.b.block.ops.pop()
+            carried = self.region.carried
+            following = {number: self.all_parts(op.operands[number], axis) for number, axis in carried.items()}
+            super().keep(op)
+            self.region.block.ops = self.b.block.ops
+            loop = self.region.loop
+            assert loop is not None
+            made = carry_in_parts(loop, self.starts(loop), self.inside, following)
+            self.results = {
+                (old, carried[number]): parts for number, (old, parts) in zip(carried, made.items(), strict=True)
+            }
+
+    def all_parts(self, value: Value, axis: int) -> list[Value]:
+        made = list[Value]()
+        for number, memo in enumerate(self.memos):
+            self.begin(self.b.index(number), memo)
+            made.append(self.of(value, axis))
+        return made
+
+    def starts(self, loop: Op) -> dict[int, list[Value]]:
+        """Returns the constant parts with which the loop-carried tiles begin."""
+        b, made = Builder(self.b.loc), dict[int, list[Value]]()
+        for number, parts in self.inside.items():
+            start = constant_of(loop.operands[LEADING + number])
+            assert start is not None
+            made[number] = [b.constant(start, part.dtype, part.tile.shape) for part in parts]
+        self.allocated.ops += b.block.ops
+        return made
 
     def phase(self, phase: WidePhase) -> None:
         accumulators: list[list[Value]] = [[] for _ in phase.sinks]
         for number, memo in enumerate(self.memos):
             self.begin(self.b.index(number), memo)
             accumulators = [self.sink(*each) for each in zip(phase.sinks, accumulators, strict=True)]
-        for each in zip(phase.sinks, accumulators, self.at_edges(phase), strict=True):
-            self.reduce(*each)
+        self.reduce(phase.sinks, accumulators, self.at_edges(phase))
 
 
 Part = tuple[Value, dict[Wide, Value]]
@@ -317,8 +402,7 @@ class LoopOfParts(PhaseMaker):
         if copied:
             self.b.op("wait", groups=0)
         ends = self.sinks(phase, parts, starts) if parts else self.loop(phase, loads, starts)
-        for each in zip(phase.sinks, ends, edges, strict=True):
-            self.reduce(*each)
+        self.reduce(phase.sinks, ends, edges)
         for kept in self.first:
             kept.full = True
         self.first = []

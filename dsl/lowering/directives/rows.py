@@ -135,6 +135,8 @@ def rows_of(region: WideRegion, step: int | None) -> AnyRows:
     parts are aligned to 16 bytes of the widest element type. Raises TileError `schedule` if the region has no such
     rows.
     """
+    if region.carried:
+        raise region.about.refused("a loop carries tiles of them", "parts that a 'loop' line keeps in registers")
     affines, found = AffineOffsets(), accesses(region)
     start = _start_of(region, found)
     offset = offset_of(found[0])

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from math import prod
 
 from dsl.lowering.emit.carriers import from_word, into_word
+from dsl.lowering.emit.mbarriers import BARRIER, arrive_in_blocks, await_phase, begin_mbarriers, narrow, only_if
 from dsl.lowering.emit.rules import rule
 from dsl.lowering.emit.shared_address import shared_base
 from dsl.lowering.emit.words import layout_of
 from dsl.lowering.emit.writer import Writer
-from dsl.lowering.ir.function import Op, Value
-from dsl.lowering.ir.types import SharedType
+from dsl.lowering.ir.function import Op, Value, walk
 from dsl.lowering.layouts.layout import BasisSpan, Layout, bits_of
-from dsl.lowering.ops.threads import word_bytes
+from dsl.lowering.ops.threads import MBARRIERS, TURNS, word_bytes
 
 WAIT = "barrier.cluster.wait.acquire.aligned"
 
@@ -27,44 +27,129 @@ def meet_cluster(w: Writer, op: Op, order: str) -> None:
 
 @rule("cluster_arrive")
 def _arrive(w: Writer, op: Op) -> None:
-    if _exchanges(w):
+    """Emits the start of a block of a cluster, with the mbarriers of its exchanges in loops."""
+    exchanges = [each for each in walk(w.function.body) if each.name == "cluster_gather"]
+    for each in exchanges:
+        if each.attrs["again"]:
+            readers = w.function.warps * each.attrs["blocks"]
+            counts = [1] * (2 * TURNS) + [readers] * 2
+            begin_mbarriers(w, op, shared_base(w, each.operands[0]), enumerate(counts))
+    if exchanges:
         w.template("barrier.cluster.arrive.relaxed.aligned", [], op)
+
+
+@rule("cluster_wait")
+def _wait(w: Writer, op: Op) -> None:
+    w.template(WAIT, [], op)
+
+
+@rule("cluster_leave")
+def _leave(w: Writer, op: Op) -> None:
+    meet_cluster(w, op, ".release")
 
 
 @rule("cluster_gather")
 def _gather(w: Writer, op: Op) -> None:
-    """Emits an exchange. Threads store the block's elements in the shared memory of all blocks. All blocks meet. Each
-    thread loads the elements of all blocks."""
-    memory, blocks = op.operands[0], op.attrs["blocks"]
-    assert isinstance(memory.type, SharedType)
-    size = memory.type.shape[1]
-    base, rank = shared_base(w, memory), w.head.narrow_special("cluster.ctarank")
-    own = w.head.once(f"add i32 {base}, {w.head.once(f'mul i32 {rank}, {size}')}")
-    if op is _exchanges(w)[0]:
-        w.template(WAIT, [], op)
-    parts, bits = list(_parts(w, op)), 8 * word_bytes(op.operands[1:])
+    """Emits an exchange. Threads store the block's elements in the shared memory of all blocks. Each thread waits, and
+    loads the elements of all blocks."""
+    exchange = _Repeated(w, op) if op.attrs["again"] else _Once(w, op)
+    parts, bits = list(_parts(w, op)), 8 * word_bytes(_values(op))
     for part in parts:
-        writers, peers = part.writers(w, blocks)
+        writers, peers = part.writers(w, op.attrs["blocks"])
         for register, element in enumerate(w.registers[part.value]):
-            address, word = part.address(w, own, register), into_word(w.text, element, part.value.dtype, bits)
+            address = exchange.now(part.address(w, exchange.own, register))
+            word = into_word(w.text, element, part.value.dtype, bits)
             for peer in peers:
                 (there,) = w.template("mapa.shared::cluster.u32", [address, peer], op)
-                w.template(f"@st.shared::cluster.b{bits}", [there, word, writers], op)
-    meet_cluster(w, op, ".release")
+                exchange.store(there, word, bits, peer, writers)
+    exchange.meet()
     for part, result in zip(parts, op.results, strict=True):
         span, made = BasisSpan(part.layout.register), list[str]()
         for coordinate in layout_of(result).offsets:
             block, place = divmod(coordinate, prod(part.layout.shape))
             found = span.solve(place)
             assert found is not None
-            address = w.let(f"add i32 {part.address(w, base, found)}, {block * size}")
+            address = exchange.now(w.let(f"add i32 {part.address(w, exchange.base, found)}, {block * exchange.size}"))
             (word,) = w.template(f"ld.shared.b{bits}", [address], op)
             made.append(from_word(w.text, word, result.dtype, bits))
         w.registers[result] = made
+    exchange.end()
 
 
-def _exchanges(w: Writer) -> list[Op]:
-    return [op for op in w.function.body.ops if op.spec.acts == "exchanges" and op.results]
+class _Once:
+    """An exchange in straight code. All blocks meet between its stores and its loads. The elements of a block have
+    `size` bytes. Those of the first block begin at address `base`, those of this block at `own`."""
+
+    def __init__(self, w: Writer, op: Op, ahead: int = 0):
+        self.w, self.op, self.size = w, op, _size(op)
+        self.begin, rank = shared_base(w, op.operands[0]), w.head.narrow_special("cluster.ctarank")
+        self.base = w.head.once(f"add i32 {self.begin}, {ahead}") if ahead else self.begin
+        self.own = w.head.once(f"add i32 {self.base}, {w.head.once(f'mul i32 {rank}, {self.size}')}")
+
+    def now(self, address: str) -> str:
+        """Returns the address for this execution of the exchange."""
+        return address
+
+    def store(self, there: str, word: str, bits: int, peer: str, writers: str) -> None:
+        self.w.template(f"@st.shared::cluster.b{bits}", [there, word, writers], self.op)
+
+    def meet(self) -> None:
+        meet_cluster(self.w, self.op, ".release")
+
+    def end(self) -> None: ...
+
+
+class _Repeated(_Once):
+    """An exchange in a loop. Asynchronous stores complete a phase of the `full` mbarrier of each block. The shared tile
+    has room for two rounds of TURNS exchanges. At the end of a round, all warps arrive at the `free` mbarriers of all
+    blocks. Such an arrival waits for the thread's stores (MEMBAR.ALL.GPU), and so would a barrier of the cluster at
+    each exchange, which also clears the L1 (CCTL.IVALL)."""
+
+    def __init__(self, w: Writer, op: Op):
+        super().__init__(w, op, MBARRIERS)
+        turn, bytes = narrow(w, op.operands[-1]), op.attrs["blocks"] * self.size
+        slot, half = w.let(f"and i32 {turn}, {2 * TURNS - 1}"), w.let(f"and i32 {self._over(turn, TURNS)}, 1")
+        self.place = w.let(f"and i32 {turn}, {TURNS - 1}")
+        self.used = self._over(turn, 2 * TURNS)
+        self.apart = w.let(f"mul i32 {slot}, {bytes}")
+        self.full = w.let(f"add i32 {self.begin}, {w.let(f'mul i32 {slot}, {BARRIER}')}")
+        free = w.let(f"add i32 {self.begin}, {w.let(f'mul i32 {half}, {BARRIER}')}")
+        self.free = w.let(f"add i32 {free}, {2 * TURNS * BARRIER}")
+        with only_if(w, w.let(f"icmp eq i32 {self.place}, 0")):
+            # The `1` is added because the phases of `free` are one use behind.
+            await_phase(w, op, self.free, w.let(f"add i32 {self.used}, 1"), ".acquire.cluster")
+        first = w.head.once(f"icmp eq i32 {w.head.thread()}, 0")
+        w.template("@mbarrier.arrive.expect_tx.shared.b64", [self.full, str(bytes), first], op)
+
+    def _over(self, turn: str, count: int) -> str:
+        return self.w.let(f"lshr i32 {turn}, {count.bit_length() - 1}")
+
+    def now(self, address: str) -> str:
+        return self.w.let(f"add i32 {address}, {self.apart}")
+
+    def store(self, there: str, word: str, bits: int, peer: str, writers: str) -> None:
+        (full,) = self.w.template("mapa.shared::cluster.u32", [self.full, peer], self.op)
+        name = f"@st.async.shared::cluster.mbarrier::complete_tx::bytes.b{bits}"
+        self.w.template(name, [there, word, full, writers], self.op)
+
+    def meet(self) -> None:
+        await_phase(self.w, self.op, self.full, self.used)
+
+    def end(self) -> None:
+        with only_if(self.w, self.w.let(f"icmp eq i32 {self.place}, {TURNS - 1}")):
+            self.w.template("bar.warp.sync", ["-1"], self.op)
+            arrive_in_blocks(self.w, self.op, self.free, self.op.attrs["blocks"], ".release.cluster")
+
+
+def _values(op: Op) -> list[Value]:
+    """Returns the tiles that an operation exchanges."""
+    return op.operands[1 : 1 + len(op.results)]
+
+
+def _size(op: Op) -> int:
+    """Returns the number of bytes of a block's elements."""
+    values = _values(op)
+    return sum(prod(value.tile.shape) for value in values) * word_bytes(values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +182,8 @@ class _Words:
 
 
 def _parts(w: Writer, op: Op) -> Iterator[_Words]:
-    start, size = 0, word_bytes(op.operands[1:])
-    for value in op.operands[1:]:
+    start, size = 0, word_bytes(_values(op))
+    for value in _values(op):
         layout = value.tile.layout or Layout.of_one((), w.function.warps)
         yield _Words(value, layout, start, size)
         start += prod(layout.shape) * size

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dsl.lowering.emit.chains import emit_block
 from dsl.lowering.emit.clusters import meet_cluster
+from dsl.lowering.emit.mbarriers import BARRIER, arrive_in_blocks, await_phase, begin_mbarriers, narrow
 from dsl.lowering.emit.rules import rule
 from dsl.lowering.emit.shared_address import shared_base
 from dsl.lowering.emit.writer import Writer
@@ -18,8 +19,6 @@ from dsl.lowering.ir.targets import WARP
 from dsl.lowering.ops import required
 from dsl.lowering.ops.pipelines import base_of, copy_of, is_read_by_threads, rings_of
 
-BARRIER = 8
-"""The number of bytes of an mbarrier."""
 OF_ROLE = 1
 """The number of the named barrier for the consumer warps. Barrier 0 is for all threads of the block."""
 
@@ -84,26 +83,11 @@ def _begin(w: Writer, op: Op) -> None:
         at = len(counts)
         counts += [each for stage in range(stages) for each in ((at + stage, 1), (at + stages + stage, readers))]
     counts += [(len(counts) + group, WARPS) for group in range(pingpong)]
-    first, met = w.fresh_label("first"), w.fresh_label("begun")
-    w.do(f"br i1 {w.let(f'icmp eq i32 {w.head.thread()}, 0')}, label %{first}, label %{met}")
-    w.start(first)
-    base = shared_base(w, op.operands[0])
-    for place, count in counts:
-        w.template("mbarrier.init.shared.b64", [w.let(f"add i32 {base}, {BARRIER * place}"), str(count)], op)
-    # makes the mbarriers visible to copies and to other blocks
-    w.template("fence.mbarrier_init.release.cluster", [], op)
-    w.do(f"br label %{met}")
-    w.start(met)
+    begin_mbarriers(w, op, shared_base(w, op.operands[0]), counts)
     if _blocks(op) > 1:
         meet_cluster(w, op, ".relaxed")  # `.relaxed` suffices, because the fence above orders the initialisation
     else:
         w.template("bar.sync", ["0"], op)
-
-
-def narrow(w: Writer, number: Value) -> str:
-    """Returns the lower 32 bits of an index, as i32."""
-    register = w.registers[number][0]
-    return register if w.index == "i32" else w.let(f"trunc i64 {register} to i32")
 
 
 LEAST, MOST = -(1 << 31), (1 << 31) - 1
@@ -120,18 +104,6 @@ def coordinate(w: Writer, first: Value, far: int) -> str:
     return w.let(f"select i1 {same}, i32 {low}, i32 {far}")
 
 
-def _await(w: Writer, op: Op, barrier: str, phase: str) -> None:
-    """Emits a wait until phase number `phase` of an mbarrier has completed. The phase before the first phase counts as
-    completed (PTX ISA, mbarrier.try_wait.parity)."""
-    parity = w.let(f"and i32 {phase}, 1")
-    again, over = w.fresh_label("wait"), w.fresh_label("there")
-    w.do(f"br label %{again}")
-    w.start(again)
-    (flag,) = w.template("mbarrier.try_wait.parity.shared.b64", [barrier, parity], op)
-    w.do(f"br i1 {flag}, label %{over}, label %{again}")
-    w.start(over)
-
-
 @rule("producer_acquire")
 def _fill(w: Writer, op: Op) -> None:
     pipeline, number = op.operands
@@ -139,7 +111,7 @@ def _fill(w: Writer, op: Op) -> None:
     free = _place(w, pipeline, number, stages, base_of(op) + stages)
     # The `1` is added because the phases of `free` are one use behind. The first use of a stage waits for the phase
     # before the first phase, which counts as completed. So no reader has to arrive before the first use.
-    _await(w, op, free, w.let(f"add i32 {_times(w, number, stages)}, 1"))
+    await_phase(w, op, free, w.let(f"add i32 {_times(w, number, stages)}, 1"))
     full = _place(w, pipeline, number, stages, base_of(op))
     w.template("mbarrier.arrive.expect_tx.shared.b64", [full, str(op.attrs["bytes"])], op)
 
@@ -148,7 +120,7 @@ def _fill(w: Writer, op: Op) -> None:
 def _filled(w: Writer, op: Op) -> None:
     pipeline, number = op.operands
     stages = op.attrs["stages"]
-    _await(w, op, _place(w, pipeline, number, stages, base_of(op)), _times(w, number, stages))
+    await_phase(w, op, _place(w, pipeline, number, stages, base_of(op)), _times(w, number, stages))
 
 
 def _times(w: Writer, number: Value, stages: int) -> str:
@@ -162,7 +134,7 @@ def _pingpong_begin(w: Writer, op: Op) -> None:
     last group has ended the previous iteration."""
     first = w.head.once(f"zext i1 {w.head.once(f'icmp eq i32 {_group(w)}, 0')} to i32")
     phase = w.let(f"add i32 {narrow(w, op.operands[1])}, {first}")
-    _await(w, op, _place_of_turn(w, op, _group(w)), phase)
+    await_phase(w, op, _place_of_turn(w, op, _group(w)), phase)
 
 
 @rule("pingpong_end")
@@ -207,11 +179,8 @@ def _consumer_release(w: Writer, op: Op) -> None:
     free, blocks = _place(w, pipeline, number, stages, base_of(op) + stages), _blocks(op)
     if blocks == 1:
         _arrive(w, op, free)
-        return
-    # Lane i arrives at the mbarrier of block i of the cluster.
-    lane = w.head.once(f"and i32 {w.head.thread()}, {WARP - 1}")
-    (there,) = w.template("mapa.shared::cluster.u32", [free, w.head.once(f"urem i32 {lane}, {blocks}")], op)
-    w.template("@mbarrier.arrive.shared::cluster.b64", [there, w.head.once(f"icmp ult i32 {lane}, {blocks}")], op)
+    else:
+        arrive_in_blocks(w, op, free, blocks)
 
 
 def _place(w: Writer, pipeline: Value, number: Value, stages: int, first: int) -> str:

@@ -168,11 +168,11 @@ def _convert_layout(run: Run, op: Op, x: list[Array]) -> list[Array]:
     return [x[0]]
 
 
-@meaning("cluster_arrive")
+@meaning("cluster_arrive", "cluster_wait", "cluster_leave")
 def _cluster_arrive(run: Run, op: Op, x: list[Array]) -> list[Array]:
     return []
 
 
 @meaning("cluster_gather")
 def _cluster_gather(run: Run, op: Op, x: list[Array]) -> list[Array]:
-    return [np.stack(each) for each in zip(*run.exchange(x[1:], op.attrs["blocks"]), strict=True)]
+    return [np.stack(each) for each in zip(*run.exchange(x[1 : 1 + len(op.results)], op.attrs["blocks"]), strict=True)]

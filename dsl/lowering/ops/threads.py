@@ -47,13 +47,19 @@ def _infer_scan(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
     return same_types(operands, attrs)
 
 
+TURNS = 8
+"""The shared tile of an exchange in a loop has room for two rounds of so many exchanges."""
+MBARRIERS = 8 * (2 * TURNS + 2)
+"""The number of bytes in front of them: an mbarrier for each exchange, and one for each round."""
+
+
 def word_bytes(values: Sequence[Value]) -> int:
     """Returns the number of bytes of the words in which blocks exchange the elements of these tiles: 4 or 8."""
     return 8 if any(value.dtype is INDEX or value.dtype.bits > 32 for value in values) else 4
 
 
 def _infer_gather(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
-    return [TileType((attrs["blocks"], *o.tile.shape), o.dtype) for o in operands[1:]]
+    return [TileType((attrs["blocks"], *o.tile.shape), o.dtype) for o in operands[1 : len(operands) - attrs["again"]]]
 
 
 def _infer_shuffle(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
@@ -131,7 +137,7 @@ def _place_scan(a: Placing, op: Op) -> Placed:
 
 
 def _spread_gather(op: Op, value: Value, layout: Layout) -> list[tuple[Value, Layout]]:
-    pairs = list(zip(op.operands[1:], op.results, strict=True))
+    pairs = list(zip(op.operands[1:], op.results, strict=False))
     back = [(o, layout.drop(0)) for o, r in pairs if r is value and o.tile.shape and in_registers(layout, 0)]
     return back + [(r, stacked(layout, op.attrs["blocks"], 0)) for o, r in pairs if o is value]
 
@@ -140,14 +146,14 @@ def _place_gather(a: Placing, op: Op) -> Placed:
     """Each thread gets the elements of all blocks that it has of its own block."""
     own: list[Layout | None] = [None]
     lying: list[Layout | None] = []
-    for value in op.operands[1:]:
+    for value in op.operands[1 : 1 + len(op.results)]:
         shape = value.tile.shape
         layout = a.chosen(value) if shape else Layout.of_one((), a.warps)
         if layout is None or not layout.has_plain_copies:
             layout = Layout.default(shape, a.warps)
         own.append(layout if shape else None)
         lying.append(stacked(layout, op.attrs["blocks"], 0))
-    return own, lying
+    return [*own, *[None] * op.attrs["again"]], lying
 
 
 def _place_vote(a: Placing, op: Op) -> Placed:
@@ -213,10 +219,15 @@ row(
                         picks=lambda op, source, result: source.registers_of(result)),
 )  # fmt: skip
 # The blocks of a cluster exchange tiles: element [b, …] of a result is element […] of the operand in block b. The first
-# operand is a shared tile of bytes for the operands of all blocks. A cluster's first exchange waits until all blocks
-# have arrived at `cluster_arrive`, because a block must run before others may write its shared memory.
+# operand is a shared tile of bytes for the operands of all blocks. `cluster_wait` before the first exchange waits until
+# all blocks have arrived at `cluster_arrive`, because a block must run before others may write its shared memory. An
+# exchange in a loop has the attribute `again`. Its last operand counts how often it was executed, and its shared tile
+# has room for two exchanges: a block writes for the next one while others still read. At `cluster_leave`, no block ends
+# before all have read.
 row(
-    "cluster_gather", (2, None), _infer_gather, "blocks", operands="shared tile", acts="exchanges",
+    "cluster_gather", (2, None), _infer_gather, "blocks again", operands="shared tile", acts="exchanges",
     placement=Placement(_spread_gather, place=_place_gather),
 )  # fmt: skip
 row("cluster_arrive", 0, nothing, acts="exchanges")
+row("cluster_wait", 0, nothing, acts="exchanges")
+row("cluster_leave", 0, nothing, acts="exchanges")

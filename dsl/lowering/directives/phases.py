@@ -19,7 +19,7 @@ from dsl.lowering.directives.joins import joined
 from dsl.lowering.directives.kept import Kept, places_of
 from dsl.lowering.directives.part_maker import PartMaker
 from dsl.lowering.directives.rows import AnyRows, RowPart, RowParts
-from dsl.lowering.directives.slices import located
+from dsl.lowering.directives.slices import located, reached
 from dsl.lowering.directives.staged import copy, shared_tile, taken_names
 from dsl.lowering.directives.wide import (
     Surroundings,
@@ -32,7 +32,7 @@ from dsl.lowering.directives.wide import (
     tiles_of,
 )
 from dsl.lowering.ir.fold import constant_of
-from dsl.lowering.ir.function import Block, Op, Value, replace_uses, walk
+from dsl.lowering.ir.function import Block, Op, Value, replace_uses, uses, walk
 from dsl.lowering.ir.types import I1, INDEX, U8, SharedType, TileType
 from dsl.lowering.known.facts import facts_now
 from dsl.lowering.ops import operand
@@ -60,6 +60,7 @@ class PhaseMaker(PartMaker):
         self.region, (self.blocks, self.count) = region, parts_of_block(region, part)
         self.made: dict[Value, Value] = {}  # maps a result of a reduction to its new value
         self.is_first = first_block(region.function)
+        self.of_first = self.flags_of_first() if self.blocks > 1 else set()
         self.stage = self.origin
         self.aligned = aligned
         self.row_parts: RowParts | None = None
@@ -67,6 +68,14 @@ class PhaseMaker(PartMaker):
         self.edges: dict[Wide, Value] = {}  # maps a tile to its part for the edges of rows
         self.allocated, self.taken = Block(), taken_names(region.function.body)
         self.turns: list[Value] = []  # how often the region was executed before, if a loop contains it
+
+    def flags_of_first(self) -> set[Value]:
+        """Returns the flags that are computed from `is_first`."""
+        if self.is_first is None:
+            return set()
+        users = uses(self.region.function.body)
+        made = reached([self.is_first], lambda v: [u.result for u in users.get(v, ()) if u.spec.pure and not u.regions])
+        return {value for value in made if value is not self.is_first}
 
     def run(self) -> None:
         for step in self.region.steps:
@@ -165,6 +174,9 @@ class PhaseMaker(PartMaker):
     def now(self, value: Value) -> Value:
         if value is self.is_first and self.blocks > 1:  # each block stores its own parts
             return self.b.constant(True, I1)
+        if value in self.of_first:
+            assert value.op is not None
+            return self.b.value(value.op.name, *(self.now(v) for v in value.op.operands), **value.op.attrs)
         return self.made.get(value, value)
 
     def joined(self, sink: Op, left: Sequence[Value], right: Sequence[Value]) -> list[Value]:

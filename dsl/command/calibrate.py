@@ -146,8 +146,7 @@ def write(path: Path, device: str, numbers: Row) -> None:
 
 
 def show(record: dict[str, Any], before: Sequence[CaseScore], after: Sequence[CaseScore], output: str | None) -> None:
-    from dsl.lab.costs import COUNTS
-    from dsl.lowering.ir.machines import four_digits
+    from dsl.lowering.ir.machines import COUNTS, four_digits
     from dsl.text.terminal import Terminal, table
 
     console, fitted = Terminal(), record.get("fitted")

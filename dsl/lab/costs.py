@@ -18,7 +18,7 @@ from dsl.lab.models import LEAST, mean, rank_correlation, read_trials
 from dsl.lab.outcome import intervals_of
 from dsl.lab.trial import Trial
 from dsl.lowering.ir.location import TileError
-from dsl.lowering.ir.machines import Row, machine_numbers
+from dsl.lowering.ir.machines import COUNTS, Row, machine_numbers
 from dsl.lowering.ir.targets import target
 from dsl.text.program import Program, load
 
@@ -33,8 +33,6 @@ PROBES = 7
 """Values of a number, over its whole range, that are tried where slopes lead no further."""
 ROUNDS, LEAST_GAIN = 40, 1e-4
 """The fit ends after so many rounds, or after a round that lessens the sum of squares by less than this share."""
-COUNTS = ("gpu_cluster_sms",)
-"""Numbers that are not fitted because they count something. Costs jump where they change."""
 
 Case = Sequence[int]
 """The numbers of trials that do the same work."""

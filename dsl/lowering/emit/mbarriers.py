@@ -43,7 +43,7 @@ def begin_mbarriers(w: Writer, op: Op, base: str, counts: Iterable[tuple[int, in
 
 def await_phase(w: Writer, op: Op, barrier: str, phase: str, order: str = "") -> None:
     """Emits a wait until phase number `phase` of an mbarrier has completed. The phase before the first phase counts as
-    completed (PTX ISA, mbarrier.try_wait.parity). `order` is empty for the scope of the block, or `.acquire.cluster`."""
+    completed (PTX ISA, mbarrier.try_wait.parity). `order` is empty for the block's scope, or `.acquire.cluster`."""
     parity = w.let(f"and i32 {phase}, 1")
     again, over = w.fresh_label("wait"), w.fresh_label("there")
     w.do(f"br label %{again}")
@@ -55,7 +55,7 @@ def await_phase(w: Writer, op: Op, barrier: str, phase: str, order: str = "") ->
 
 def arrive_in_blocks(w: Writer, op: Op, barrier: str, blocks: int, order: str = "") -> None:
     """Emits an arrival of each warp at an mbarrier of each of the cluster's first `blocks` blocks. Lane i arrives in
-    block i. `order` is empty for the scope of the block, or `.release.cluster`."""
+    block i. `order` is empty for the block's scope, or `.release.cluster`."""
     lane = w.head.once(f"and i32 {w.head.thread()}, {WARP - 1}")
     (there,) = w.template("mapa.shared::cluster.u32", [barrier, w.head.once(f"urem i32 {lane}, {blocks}")], op)
     w.template(

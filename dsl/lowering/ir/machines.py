@@ -17,6 +17,8 @@ from dsl.lowering.ir.targets import Target
 SHIPPED = Path(__file__).with_suffix(".toml")
 
 Row = Mapping[str, float]
+COUNTS = ("gpu_cluster_sms",)
+"""Numbers that are not fitted because they count something. Costs jump where they change."""
 
 
 def machine_numbers(target: Target, device: str | None = None) -> Row:
@@ -69,9 +71,11 @@ def _rows(path: Path, changed: int) -> Mapping[str, Row]:
             if known is not None and name not in known:
                 hint = closest(name, known) or f"known: {', '.join(known)}"
                 raise TileError("file", None, f"{path}: row '{device}' has no number '{name}'", hint)
-            if type(number) not in (int, float) or not 0 < number <= float_info.max:
-                raise TileError("file", None, f"{path}: '{name}' of row '{device}' is a number above 0")
-    return {device: {name: float(number) for name, number in row.items()} for device, row in rows.items()}
+            kinds = (int,) if name in COUNTS else (int, float)
+            if type(number) not in kinds or not 0 < number <= float_info.max:
+                kind = "an integer" if name in COUNTS else "a number"
+                raise TileError("file", None, f"{path}: '{name}' of row '{device}' is {kind} above 0")
+    return {device: {n: v if n in COUNTS else float(v) for n, v in row.items()} for device, row in rows.items()}
 
 
 def four_digits(number: float) -> float:

@@ -110,14 +110,87 @@ def test_what_is_refused(message: str) -> None:
     assert message in error.value.message and error.value.loc is not None
 
 
-def test_a_row_in_a_loop_is_refused() -> None:
-    text = KERNEL.format(lines=BLOCKS.format(2), type="f32")
-    head, body = text.split("    v = load", 1)
+def in_block(head: str, type: str, way: str) -> str:
+    """The kernel, with the work on its rows in a block that begins with `head`."""
+    before, body = KERNEL.format(lines=WAYS[way], type=type).split("    v = load", 1)
     body, tail = body.split("    atomic_add", 1)
-    text = head + "    for i in range(2):\n" + indent("    v = load" + body, "    ") + "    atomic_add" + tail
+    return f"{before}    {head}\n" + indent("    v = load" + body, "    ") + "    atomic_add" + tail
+
+
+def test_a_row_in_a_branch_is_refused() -> None:
     with pytest.raises(TileError) as error:
-        compile_kernel(text, given("f32", 2, 2048), arch="sm_90a")
-    assert "it stands in a loop or a branch, and blocks exchange values" in error.value.message
+        compile_kernel(in_block("if rows > 1:", "f32", "one part a block"), given("f32", 2, 2048), arch="sm_90a")
+    assert "it stands in a branch, and blocks exchange values" in error.value.message
+
+
+IN_TURN = """
+kernel k(y: {type}[rows, cols], total: f32[cols], x: {type}[rows, cols]; ROWS = {rows}, COLS = {columns}):
+    grid 1
+    acc, most = zeros(f32[ROWS, COLS]), full(f32[COLS], -1000.0)
+    for i in range(cdiv(rows, 2 * ROWS)):
+        for j in range(2):
+            r = (2 * i + j) * ROWS
+            v = x[r : r + ROWS, 0 : COLS].to(f32)
+            a, b = sum(v, axis=1, keepdims=true), max(v, axis=1, keepdims=true)
+            y[r : r + ROWS, 0 : COLS] = (v * a - b).to({type})
+            acc, most = acc + v, maximum(most, max(v, axis=0))
+    total[0 : COLS] = sum(acc, axis=0) + most
+
+schedule s of k:
+    warps = 2
+    {lines}
+"""
+IN_LOOPS = {
+    "one part": (1, 512, "layout v: vector [1, 4], lanes [1, 32], warps [1, 2], blocks [1, 2]"),
+    "three parts": (1, 768, "loop v, 1: static 256\n    layout v: vector [1, 4], lanes [1, 32], warps [1, 2]"),
+    "three parts of two blocks": (
+        2, 768, "loop v, 1: static 128\n    layout v: vector [1, 4], lanes [1, 32], warps [2, 1], blocks [1, 2]",
+    ),
+    "copies that run ahead": (
+        4, 512, "loop v, 1: static 64\n    stage x: shared\n    pipeline i, j: 2\n"
+        "    layout v: vector [1, 4], lanes [2, 16], warps [2, 1], blocks [1, 4]",
+    ),
+}  # fmt: skip
+
+
+def expected(x: np.ndarray) -> dict[str, np.ndarray]:
+    wide = x.astype(np.float64)
+    return {"y": wide * wide.sum(1, keepdims=True) - wide.max(1, keepdims=True), "total": wide.sum(0) + wide.max(0)}
+
+
+@pytest.mark.parametrize("way", IN_LOOPS)
+@pytest.mark.parametrize(("type", "rows"), [("f32", 47), ("f16", 12)])
+def test_a_loop_carries_tiles_of_rows(way: str, type: str, rows: int) -> None:
+    # 47 rows one by one are more exchanges than the shared tile has room for
+    together, columns, lines = IN_LOOPS[way]
+    text = IN_TURN.format(type=type, rows=together, columns=columns, lines=lines)
+    for cols in (columns, columns - 5):
+        x = np.random.default_rng(cols).integers(-3, 4, (rows, cols)).astype(NUMPY[type])
+        args = {"y": np.zeros_like(x), "total": np.zeros(cols, np.float32), "x": x}
+        run(text, args, arch="sm_90a")
+        for name, want in expected(x).items():
+            np.testing.assert_array_equal(args[name].astype(np.float64), want.astype(args[name].dtype))
+
+
+@pytest.mark.parametrize("way", IN_LOOPS)
+def test_all_levels_agree_in_loops(way: str) -> None:
+    together, columns, lines = IN_LOOPS[way]
+    program = parse_program(IN_TURN.format(type="f32", rows=together, columns=columns, lines=lines), "k.tile")
+    x = np.random.default_rng(1).integers(-3, 4, (9, columns - 5)).astype(np.float32)
+    args = {"y": np.zeros_like(x), "total": np.zeros(columns - 5, np.float32), "x": x}
+    request = Request("k", "s", {"rows": 9, "cols": columns - 5}, arch="sm_90a")
+    found = verify_kernel(program, request, args)
+    assert found.divergence is None and found.undecided is None
+
+
+def test_rows_whose_masks_are_the_same_for_all_columns() -> None:
+    lines = "layout v: vector [1, 4], lanes [8, 4], warps [2, 1], blocks [1, 2]"
+    text = IN_TURN.format(type="f32", rows=16, columns=64, lines=lines).replace("cols]", "64]")
+    x = np.random.default_rng(1).integers(-3, 4, (90, 64)).astype(np.float32)
+    args = {"y": np.zeros_like(x), "total": np.zeros(64, np.float32), "x": x}
+    run(text, args, arch="sm_90a")
+    for name, want in expected(x).items():
+        np.testing.assert_array_equal(args[name], want.astype(np.float32))
 
 
 ROWS = """

@@ -13,7 +13,7 @@ from dsl.lowering.ir.location import TileError
 from dsl.lowering.passes import left_out, run_passes
 from dsl.studies.verify import verify_kernel
 from dsl.text.program import parse_program
-from tests.compile_and_run import NUMPY, Kernel, compile_kernel, launch, through
+from tests.compile_and_run import NUMPY, Kernel, compile_kernel, launch, run, through
 
 SOFTMAX = """
 kernel k(y: {type}[rows, cols], x: {type}[rows, cols]; ROWS = 1, COLS = 512):
@@ -413,7 +413,12 @@ WRONG = {
     "what its loop carries": (
         "loop v, 0: 64",
         "s = zeros(f32[N])\nfor p in range(n):\n    v = x[0 : N]\n    s = s + v\ny[0 : N] = s",
-        "schedule", "'s', which is computed from it, is carried by the loop, or left by the branch, in which it stands",
+        "schedule", "'v' cannot be done in parts: a loop carries tiles that are computed from it",
+    ),
+    "what leaves its branch": (
+        "loop v, 0: 64",
+        "s = zeros(f32[N])\nif n > 3:\n    v = x[0 : N]\n    s = s + v\ny[0 : N] = s",
+        "schedule", "'s', which is computed from it, leaves the branch in which it stands",
     ),
     "a loop that reads it": (
         "loop v, 0: 64", "v = x[0 : N]\nfor p in range(n):\n    y[0 : N] = v + p.to(f32)", "schedule",
@@ -476,3 +481,39 @@ def test_what_has_no_parts_is_refused(name: str) -> None:
     assert error.code == code and message in error.message and error.loc is not None and error.hint
     place = error.loc.source.line(error.loc.line).strip()
     assert place in map(str.strip, [*lines.split("\n"), *body.split("\n") * (code == "extent")])
+
+
+CARRIED = """
+kernel k(y: f32[rows, n], z: f32[n], x: f32[rows, n]; N = 192):
+    grid 1
+    for block in range(2):
+        total, last = x[0, 0 : N] * 2.0, full(f32[N], 7.0)
+        for i in range(block, rows, 2):
+            v = x[i, 0 : N]
+            total, last = total + v * max(v), total
+            y[i, 0 : N] = last - sum(v)
+        z[0 : N] = z[0 : N] + total + last
+
+schedule s of k:
+    warps = 2
+    {lines}
+"""
+IN_PARTS = {"whole": "N = 256", "64 elements": "loop v, 0: static 64", "32": "N = 224\n    loop v, 0: static 32"}
+
+
+@pytest.mark.parametrize("way", IN_PARTS)
+@pytest.mark.parametrize("rows", [1, 2, 7])
+def test_a_loop_carries_parts(way: str, rows: int) -> None:
+    # The loop begins with a tile that is computed from a load, and `last` is what another carried tile was before.
+    x = np.random.default_rng(rows).integers(-5, 6, (rows, 190)).astype(np.float32)
+    y, z = np.zeros_like(x), np.ones(190, np.float32)
+    run(CARRIED.format(lines=IN_PARTS[way]), {"y": y, "z": z, "x": x})
+    want, sums = np.zeros_like(x), np.ones(190)
+    for block in range(2):
+        total, last = x[0] * 2.0, np.full(190, 7.0)
+        for i in range(block, rows, 2):
+            total, last = total + x[i] * x[i].max(initial=0.0), total
+            want[i] = last - x[i].sum()
+        sums = sums + total + last
+    np.testing.assert_array_equal(y, want)
+    np.testing.assert_array_equal(z, sums)

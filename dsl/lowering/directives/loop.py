@@ -119,14 +119,15 @@ def in_parts(region: WideRegion, part: int, static: bool, kept: Sequence[Kept], 
 
 def _behind_loop(region: WideRegion, part: int, made: StaticParts) -> None:
     """Computes in parts what depends on the tiles that the region's loop carries."""
-    done = set[Wide]()
+    done, starts = set[Wide](), made.later
     for value, axis in made.results:
         if (value, axis) not in done:
             assert region.loop is not None
-            block, about = Surroundings(region.function).home[region.loop], replace(region.about, axis=axis)
-            outer = wide_region(region.function, value, about, given=LoopResults(block, made.results, made.blocks))
+            given = LoopResults(region.loop, made.results, made.blocks, starts)
+            outer = wide_region(region.function, value, replace(region.about, axis=axis), given=given)
             done |= outer.axes.items()
             in_parts(outer, part, True, [])
+            starts = {}
 
 
 def _check_extents(function: Function) -> None:

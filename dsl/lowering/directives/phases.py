@@ -278,6 +278,7 @@ class StaticParts(PhaseMaker):
         self.memos: list[dict[Wide, Value]] = [{} for _ in range(self.count)]
         for wide, parts in region.given.parts.items() if region.given else ():
             self.remember(wide, parts)
+        self.later: dict[Wide, list[Value]] = {}  # stand for parts with which the loop begins
         self.inside = {number: self.parts_inside(number, axis) for number, axis in region.carried.items()}
         self.results: dict[Wide, list[Value]] = {}  # the parts of what the region's loop carries, behind the loop
 
@@ -293,6 +294,11 @@ class StaticParts(PhaseMaker):
         return parts
 
     def keep(self, op: Op) -> None:
+        given = self.region.given
+        if given is not None and op is given.loop:
+            for wide, places in given.starts.items():
+                parts = dict(zip(places, self.all_parts(*wide), strict=True))
+                op.operands = [parts.get(v, v) for v in op.operands]
         super().keep(op)
         if self.inside and op.spec.control.ends:
             self.b.block.ops.pop()
@@ -315,12 +321,17 @@ class StaticParts(PhaseMaker):
         return made
 
     def starts(self, loop: Op) -> dict[int, list[Value]]:
-        """Returns the constant parts with which the loop-carried tiles begin."""
+        """Returns the parts with which the loop-carried tiles begin. Those of a tile that is not constant are made when
+        the block around the loop is computed in parts."""
         b, made = Builder(self.b.loc), dict[int, list[Value]]()
         for number, parts in self.inside.items():
-            start = constant_of(loop.operands[LEADING + number])
-            assert start is not None
-            made[number] = [b.constant(start, part.dtype, part.tile.shape) for part in parts]
+            whole = loop.operands[LEADING + number]
+            start = constant_of(whole)
+            if start is None:
+                wide = whole, self.region.carried[number]
+                made[number] = self.later.setdefault(wide, [Value(part.type) for part in parts])
+            else:
+                made[number] = [b.constant(start, part.dtype, part.tile.shape) for part in parts]
         self.allocated.ops += b.block.ops
         return made
 

@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dsl.lowering.directives.slices import inside, reached, reads
-from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Block, Function, Op, Value, blocks_of, in_line, uses
 from dsl.lowering.ir.location import Loc, TileError
 from dsl.lowering.ir.types import SharedType, TileType
@@ -44,12 +43,14 @@ class WideSubject:
 
 @dataclass(frozen=True, slots=True)
 class LoopResults:
-    """The results of a loop that carries tiles in parts: the block that contains the loop, the parts of each result,
-    and the number of blocks of a cluster that share the parts."""
+    """The results of a loop that carries tiles in parts: the parts of each result, and the number of blocks of a
+    cluster that share the parts. `starts` maps tiles with which the loop begins to operands of the loop, in whose place
+    parts of the tiles are still to be put."""
 
-    block: Block
+    loop: Op
     parts: Mapping[Wide, Sequence[Value]]
     sharing: int
+    starts: Mapping[Wide, Sequence[Value]]
 
 
 @dataclass(slots=True)
@@ -132,6 +133,8 @@ class _Growing:
 
     def run(self, value: Value) -> None:
         self.spread(value, self.about.axis)
+        for tile, axis in self.region.given.starts if self.region.given else ():
+            self.need(tile, axis)
         while self.work:
             value, axis, whole_no_more = self.work.pop()
             if whole_no_more:
@@ -190,12 +193,8 @@ class _Growing:
         """Records that a loop-carried tile, the one at position `number`, is computed in parts."""
         loop = self.region.loop
         assert loop is not None
-        inside, start = loop.regions[0].args[1 + number], loop.operands[3 + number]
-        if constant_of(start) is None:
-            message = f"'{name_of(inside)}', which a loop carries, begins as no constant{in_line(loop)}"
-            raise self.about.refused(message, "zeros, or another constant; or leave it whole")
         self.region.carried[number] = axis
-        self.spread(inside, axis)
+        self.spread(loop.regions[0].args[1 + number], axis)
         self.need(loop.regions[0].ops[-1].operands[number], axis)
 
     def check_join(self, op: Op) -> None:
@@ -323,7 +322,8 @@ def wide_region(
     # With `seen`, a caller builds each region only once. For a convolution with 64 taps, this takes 0.4 s instead of
     # 6.1 s.
     around = around or Surroundings(function)
-    home = given.block if given else None if value.op is None else around.home.get(value.op)
+    maker = given.loop if given is not None else value.op
+    home = None if maker is None else around.home.get(maker)
     if home is None:
         raise about.refused("a loop carries it", "leave it whole")
     region = WideRegion(function, home, about, value.shape[about.axis], loop=around.loops.get(home), given=given)

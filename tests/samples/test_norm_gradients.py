@@ -1,0 +1,67 @@
+"""samples/layer_norm.tile: gradients that pass over rows once, and sum those of weight and bias meanwhile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dsl
+from dsl.values.facts import ArrayFacts
+from tests.compile_and_run import NUMPY
+
+SAMPLE = Path(__file__).parents[2] / "samples" / "layer_norm.tile"
+CALLS = {
+    "odd rows, two warps": ("f32", 30, 1001, "loop", {"LANES": 64}),
+    "odd rows, two blocks": ("bf16", 41, 333, "loop", {"LANES": 512}),
+    "eight blocks": ("f16", 6, 8192, "loop", {"LANES": 2048}),
+    "more rows than turns of an exchange": ("f32", 90, 1024, "loop", {"LANES": 512}),
+    "several rows at once": ("f16", 131, 66, "loop", {}),
+    "short rows": ("f32", 300, 22, "short", {}),
+    "a row": ("f16", 1, 640, "loop", {}),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_one_pass(name: str, device: str) -> None:
+    type, rows, cols, schedule, constants = CALLS[name]
+    random, blocks = np.random.default_rng(cols), 4
+    x, dy = ((random.standard_normal((rows, cols)) + shift).astype(NUMPY[type]) for shift in (2, 0))
+    weight = random.standard_normal(cols).astype(NUMPY[type])
+    wide = x.astype(np.float64)
+    mean, rstd = wide.mean(1), 1.0 / np.sqrt(wide.var(1) + 1e-5)
+    p, q, dx = np.zeros((blocks, cols), np.float32), np.zeros((blocks, cols), np.float32), np.zeros_like(x)
+    module = dsl.load(SAMPLE, device=device, arch="sm_90a" if device == "emulator" else None)
+    kernel = module.compile("with_sums", schedule=schedule, T=type, cols=cols, blocks=blocks, **constants)
+    kernel(dx, p, q, dy, x, weight, mean.astype(np.float32), rstd.astype(np.float32))
+    n, d = (wide - mean[:, None]) * rstd[:, None], dy.astype(np.float64)
+    g = d * weight.astype(np.float64)
+    want = (g - g.mean(1, keepdims=True) - n * (g * n).mean(1, keepdims=True)) * rstd[:, None]
+    close = {"f32": 1e-5, "f16": 2e-3, "bf16": 2e-2}[type]
+    np.testing.assert_allclose(dx.astype(np.float64), want, rtol=close, atol=close)
+    np.testing.assert_allclose(p.sum(0), (d * n).sum(0), rtol=1e-4, atol=1e-3)
+    np.testing.assert_allclose(q.sum(0), d.sum(0), rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("rows", "cols", "arch", "kernel", "blocks"),
+    [
+        (500, 1000, "sm_90a", "gradient", None),
+        (4000, 1000, "sm_90a", "with_sums", 528),
+        (90000, 100, "sm_90a", "with_sums", 528),
+        (4000, 9001, "sm_90a", "with_sums", 132),
+        (4000, 9001, "sm_80", "gradient", None),
+        (4000, 73728, "sm_90a", "with_sums", 14),
+        (4000, 73729, "sm_90a", "gradient", None),
+        (900001, 33, "sm_90a", "gradient", None),
+        (900001, 34, "sm_90a", "with_sums", 1056),
+    ],
+)
+def test_which_way_a_call_takes(rows: int, cols: int, arch: str, kernel: str, blocks: int | None) -> None:
+    module = dsl.load(SAMPLE, device="emulator", arch=arch)
+    x, w, of_row = ArrayFacts((rows, cols), "f16"), ArrayFacts((cols,), "f16"), ArrayFacts((rows,), "f32")
+    given = {"dx": x, "dy": x, "x": x, "mean": of_row, "rstd": of_row, "weight": w, "w": w, "b": w}
+    step = module.layer_norm_backward.planner(given).plan().steps[0]
+    assert step.request.kernel == kernel
+    assert step.request.dims.get("blocks") == blocks

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from dsl.lowering.ir.function import Function, Op, Value
 from dsl.lowering.ir.types import INDEX
+from dsl.lowering.known.counterexamples import DISTANCES, Assignment
 from dsl.lowering.known.forms import Forms, plus
 
 Product = tuple[int, ...]
@@ -140,6 +141,7 @@ class Bounds(Forms[Elements]):
         self.known: dict[Any, Sum] = {}  # maps the key of an unknown to the sum that contains only this unknown
         self.elements: dict[Value, Elements | None] = {}
         self.steps = 0
+        self.assignments = [Assignment(self.unknowns, far, high) for far in DISTANCES for high in (False, True)]
 
     def not_above(self, a: Value, b: Value, distance: int = 0) -> bool:
         """Returns whether it can be proved that a + distance <= b for all elements."""
@@ -432,6 +434,8 @@ class Bounds(Forms[Elements]):
         exact = constant(sum)
         if exact is not None:
             return exact <= limit
+        if any(assignment.breaks(sum, limit) for assignment in self.assignments):
+            return False
         self.steps -= 1
         if self.steps < 0 or not is_short(sum):
             return False  # not proved: this is always safe, because a mask or a barrier then stays

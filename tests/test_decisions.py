@@ -38,7 +38,6 @@ NO_CHOICE = {
     "dsl/lowering/directives/cluster_tiles.py:parts_of_block": "the line of the tile that errors name",
     "dsl/lowering/directives/cluster_tiles.py:first_block": "the one flag that tells the first block of a cluster",
     "dsl/lowering/directives/kept.py:_source": "the load that brings what is kept: its own, if copies can do that",
-    "dsl/lowering/known/counterexamples.py:_number": "any number that satisfies the bounds; no code depends on it",
 }
 """file, or file:function → why."""
 

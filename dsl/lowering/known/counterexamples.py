@@ -8,7 +8,7 @@ ends one that would succeed, because what follows from the bounds holds for all 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import inf
 from typing import Protocol
 
@@ -63,14 +63,12 @@ class Assignment:
 
     def __init__(self, unknowns: Sequence[BoundedScalar], far: int, high: bool):
         self.unknowns, self.far, self.high = unknowns, far, high
-        # By unknown. None where the numbers of the earlier unknowns leave none, for example for the counter of a loop
-        # without iterations.
-        self.numbers: list[Number] = []
+        # By unknown, once it is needed. None where the numbers of the earlier unknowns leave none, for example for the
+        # counter of a loop without iterations.
+        self.numbers: dict[int, Number] = {}
 
     def breaks(self, terms: Terms, limit: int) -> bool:
         """Returns whether a sum is greater than `limit`."""
-        for unknown in self.unknowns[len(self.numbers) :]:  # those added since the last call
-            self.numbers.append(self._number(unknown))
         value = self._value(terms)
         return value is not None and value > limit
 
@@ -79,6 +77,8 @@ class Assignment:
         out, numbers = 0, self.numbers
         for product, factor in terms.items():
             for unknown in product:
+                if unknown not in numbers:
+                    numbers[unknown] = self._number(self.unknowns[unknown])
                 number = numbers[unknown]
                 if number is None:
                     return None
@@ -87,33 +87,35 @@ class Assignment:
         return out
 
     def _number(self, of: BoundedScalar) -> Number:
-        lows, highs = self._ends(of.lowers, -1), self._ends(of.uppers, 1)
-        if lows is None or highs is None:
+        low, high = self._end(of.lowers, -1), self._end(of.uppers, 1)
+        if low is None or high is None:
             return None
-        low, high = -min(lows, default=inf), min(highs, default=inf)
-        return next((number for number in self._wanted(of, low, high) if low <= number <= high), None)
+        for number in self._wanted(of, -low, high):
+            if number is not None and -low <= number <= high:
+                return number
+        return None
 
-    def _ends(self, bounds: Sequence[ScaledBound], sign: int) -> list[int] | None:
-        """Returns what each bound allows: the greatest number, or for lower bounds (`sign` is -1) minus the least.
+    def _end(self, bounds: Sequence[ScaledBound], sign: int) -> float | None:
+        """Returns the greatest number that upper bounds allow, or for lower bounds (`sign` is -1) minus the least.
         Returns None if the value of a bound is not known."""
-        ends = []
+        end = inf
         for bound in bounds:
-            by, factor = self._value(bound.by), self._value({bound.product: bound.factor})
+            by, factor = self._value(bound.by), bound.factor
+            if bound.product:
+                factor = self._value({bound.product: factor}) or 0
             if by is None or not factor:
                 return None
-            ends.append(sign * by // factor)
-        return ends
+            end = min(end, sign * by // factor)
+        return end
 
-    def _wanted(self, of: BoundedScalar, low: float, high: float) -> Iterator[int]:
-        """Yields numbers to try, given the bounds of an unknown."""
+    def _wanted(self, of: BoundedScalar, low: float, high: float) -> Sequence[Number]:
+        """Returns the numbers to try, given the bounds of an unknown."""
         if of.quotient is not None:
             a, by = map(self._value, of.quotient)
-            if a is not None and by:
-                yield a // by
-        elif of.cases is not None:
-            yield from (case for case in map(self._value, of.cases) if case is not None)
-        else:
-            away = self.far * of.divisor
-            greatest = high if high < inf else (low if low > -inf else 0) + away
-            least = low if low > -inf else (high if high < inf else 0) - away
-            yield int(greatest if self.high or (high == inf and low > -inf) else least)
+            return [a // by] if a is not None and by else []
+        if of.cases is not None:
+            return [self._value(case) for case in of.cases]
+        away = self.far * of.divisor
+        greatest = high if high < inf else (low if low > -inf else 0) + away
+        least = low if low > -inf else (high if high < inf else 0) - away
+        return [int(greatest if self.high or (high == inf and low > -inf) else least)]

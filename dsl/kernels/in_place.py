@@ -34,8 +34,12 @@ def in_place_pairs(kernel: ast.KernelDef, function: Function) -> tuple[tuple[str
     # With workspaces or clusters, blocks share work. A block may then read an element that belongs to another block.
     if not pairs or function.workspaces or function.blocks_of_cluster > 1:
         return ()
-    text, order = KernelText(kernel), AccessOrder(function)
-    return tuple((y.name, x.name) for y, x in pairs if text.is_own({y.name, x.name}) and order.reads_first(y, x))
+    text = KernelText(kernel)
+    own = [(y, x) for y, x in pairs if text.is_own({y.name, x.name})]
+    if not own:
+        return ()
+    order = AccessOrder(function)
+    return tuple((y.name, x.name) for y, x in own if order.reads_first(y, x))
 
 
 def is_alike(y: Parameter, x: Parameter) -> bool:
@@ -190,7 +194,7 @@ class AccessOrder:
         self.body = function.body
         self.touches: dict[Value, list[Op]] = {}
         for op in walk(function.body):
-            for effect in op.spec.access.effects(op):
+            for effect in op.spec.access.effects(op) if op.spec.access.touches else ():
                 found = self.touches.setdefault(effect.memory, [])
                 if op not in found:
                     found.append(op)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from dsl.kernels.compile import Compiled, Lowered, compile_lowered, lower
+from dsl.kernels.garbage import rare_collections
 from dsl.kernels.variant import Request, Resolved, Variant, points_of, resolve
 from dsl.lowering.ir.location import TileError
 from dsl.runtime.numbers import exact_key
@@ -158,6 +159,7 @@ class Variants(Generic[Kernel]):
         keep(self._points, id(request), (request, found), MOST_WAITING)
         return found
 
+    @rare_collections()
     def _lowered(self, family: tuple, resolved: Resolved) -> Lowered:
         kind = kind_of(family, resolved)
         # A refused request is often repeated, because `fits` is evaluated at each call with new shapes.
@@ -172,6 +174,7 @@ class Variants(Generic[Kernel]):
             keep(self._waiting, kind, lowered, MOST_WAITING)
         return self._waiting[kind]
 
+    @rare_collections()
     def _new(self, resolved: Resolved, given: tuple, options: dict[str, Any]) -> Kernel:
         family, divisors = resolved.family, resolved.divisors
         members = self._families.setdefault((family, given), [])

@@ -71,8 +71,16 @@ def entries(ptx: str) -> dict[str, tuple[SignatureParameter, ...]]:
 def signatures(ptx: str) -> dict[str, EntrySignature]:
     """Returns the declaration of each entry, by the entry's name. Raises LaunchError `ptx` for a malformed
     parameter."""
-    code = NOT_CODE.sub(lambda found: " " * len(found[0]), ptx)  # blanks of equal length keep all positions
+    # The body of the last entry is not searched, because it is most of the text.
+    code = _code(ptx[: ptx.find("{", ptx.rfind(".entry")) + 1])
+    if not code.endswith("{"):  # there is no body, or the text ends inside a comment
+        code = _code(ptx)
     return {match[1]: _signature(match) for match in ENTRY.finditer(code)}
+
+
+def _code(ptx: str) -> str:
+    """Replaces comments and strings by blanks of equal length, so that all positions stay."""
+    return NOT_CODE.sub(lambda found: " " * len(found[0]), ptx)
 
 
 def target_of(ptx: str) -> str | None:
@@ -103,7 +111,7 @@ def waits_with_a_barrier(ptx: str, signature: EntrySignature) -> int:
 def _body(ptx: str, signature: EntrySignature) -> str:
     """Returns the PTX text from the end of an entry's name to the next entry or function. Blanks replace comments and
     strings."""
-    code = NOT_CODE.sub(lambda found: " " * len(found[0]), ptx)
+    code = _code(ptx)
     end = BODY_END.search(code, signature.end)
     return code[signature.end : end.start() if end else len(code)]
 

@@ -308,12 +308,13 @@ def stated(
 def _lacking(program: Program, kernel: str, schedule: str | None) -> frozenset[tuple[str, str | None]]:
     """Returns the (property, subject) of lines of other files whose subject the kernel lacks, although it has another
     subject of the same line. A schedule part may name the values and tensors of several kernels."""
-    node = program.kernels[kernel]
+    node, settings = program.kernels[kernel], program.once(said_with_defaults, kernel, schedule).settings
+    of_parts = {key: each.loc for key, each in settings.items() if each.loc.source is not node.loc.source}
+    if not of_parts:
+        return frozenset()
     bodies = [node.body, *(each.body for each in program.functions.values())]
     targets = (t for each in ast.walk(bodies) if isinstance(each, ast.Assign) for t in each.targets)
     own = {t.id for t in targets if isinstance(t, ast.Name)} | {p.name for p in node.params}
-    settings = program.once(said_with_defaults, kernel, schedule).settings
-    of_parts = {key: each.loc for key, each in settings.items() if each.loc.source is not node.loc.source}
     met = {loc for (_, subject), loc in of_parts.items() if subject in own}
     return frozenset(key for key, loc in of_parts.items() if key[1] is not None and key[1] not in own and loc in met)
 

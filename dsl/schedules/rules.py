@@ -45,9 +45,11 @@ def by_rule(program: Program, name: str, schedule: str | None, given: Set[str], 
     """Returns the definitions and the cost of the kernel's default rule. The rule defines `warps`, and the constants
     that neither the schedule nor the caller sets. `given` contains the names that the caller sets. `dims` contains the
     dims whose extents are known. If the kernel has no rule, the result is empty."""
-    rule, kernel = program.once(rule_of, name), program.kernel(name)
-    said = program.once(said_with_defaults, name, schedule)
+    kernel, said = program.kernel(name), program.once(said_with_defaults, name, schedule)
     known = {*said.definitions, *given}
+    if not {constant.name for constant in kernel.constants} - known:
+        return Said()
+    rule = program.once(rule_of, name)
     if rule is None or not rule.constants - known:
         return Said()
     names = {**rule.names, "WGMMA": ast.Name(kernel.loc, "false" if _asks_for_warps(said) else "true")}
@@ -106,7 +108,8 @@ def rule_of(program: Program, name: str) -> Rule | None:
     tiled = list(_tiled(kernel, constants))
     # A loop may step by a constant that also tiles the grid. Such a constant is not a k-tile.
     steps = [step for step in _steps(kernel, constants) if step not in {tile for tile, _ in tiled}]
-    if _multiplies(kernel.body) and len(tiled) == 2 and len(set(steps)) == 1:
+    is_product = any(map(_is_product, ast.walk(kernel.body)))
+    if is_product and len(tiled) == 2 and len(set(steps)) == 1:
         type = _type_of_sliced(kernel, steps[0])
         if type is not None:
             # The grid's axes are in order: the rows of the result come first.
@@ -118,11 +121,11 @@ def rule_of(program: Program, name: str) -> Rule | None:
     # A constant that tiles an axis and also covers a row cannot follow both rules.
     if covers.keys() & {tile for tile, _ in tiled}:
         return None
-    if not _multiplies(kernel.body) and len(covers) == 1 and len(tiled) <= 1 and not steps:
+    if not is_product and len(covers) == 1 and len(tiled) <= 1 and not steps:
         cover, (extent, type) = next(iter(covers.items()))
         own = {"COLS": cover} | ({"ROWS": tiled[0][0]} if tiled else {})
         return _rule("rows" if tiled else "row", kernel, own, {"N": extent, "TYPE": type})
-    if not _multiplies(kernel.body) and not covers and len(tiled) == 1 and not steps:
+    if not is_product and not covers and len(tiled) == 1 and not steps:
         type = _type_of_sliced(kernel, tiled[0][0])
         if type is not None:
             return _rule("elements", kernel, {"TILE": tiled[0][0]}, {"TYPE": type})
@@ -168,21 +171,18 @@ def multiplies(program: Program, name: str) -> bool:
     """Whether a kernel, or a function that it calls, contains a matrix product."""
     waiting, seen = [program.kernels[name].body], {name}
     while waiting:
-        body = waiting.pop()
-        if _multiplies(body):
+        nodes = [*ast.walk(waiting.pop())]
+        if any(map(_is_product, nodes)):
             return True
-        called = {_called(node) for node in ast.walk(body) if isinstance(node, ast.Call)} - seen
+        called = {_called(node) for node in nodes if isinstance(node, ast.Call)} - seen
         waiting += [program.functions[each].body for each in called if each in program.functions]
         seen |= called
     return False
 
 
-def _multiplies(body: Any) -> bool:
-    """Whether a body contains a matrix product: `dot` or `@`."""
-    return any(
-        (isinstance(node, ast.Call) and _called(node) == "dot") or (isinstance(node, ast.Binary) and node.op == "@")
-        for node in ast.walk(body)
-    )
+def _is_product(node: Any) -> bool:
+    """Whether a node is a matrix product: `dot` or `@`."""
+    return (isinstance(node, ast.Call) and _called(node) == "dot") or (isinstance(node, ast.Binary) and node.op == "@")
 
 
 def _called(call: ast.Call) -> str:

@@ -482,11 +482,11 @@ def walk(tree: Any) -> Iterator[Any]:
     open_parts = [tree]
     while open_parts:
         part = open_parts.pop()
-        if isinstance(part, list | dict):
-            open_parts += part if isinstance(part, list) else part.values()
-        elif (names := PARTS.get(type(part))) is not None:
+        if (names := PARTS.get(type(part))) is not None:
             yield part
             open_parts += [getattr(part, name) for name in names]
+        elif isinstance(part, list | dict):
+            open_parts += part if isinstance(part, list) else part.values()
 
 
 def names_in(node: Expr) -> set[str]:

@@ -72,7 +72,8 @@ def align(function: Function, target: Target) -> None:
                     said = f"parts of {part} elements begin at no multiples of {step}"
                     raise about.refused(said, f"align {name}: {part}, or longer parts")
                 rows.check_joins(part, function.threads)
-                _align(function, target, region, rows, "the schedule says so")
+                if not is_aligned(function, rows):
+                    _align(function, target, region, rows, "the schedule says so")
     _by_itself(function, target)
 
 
@@ -83,9 +84,10 @@ def _by_itself(function: Function, target: Target) -> None:
     wide = [op for op in walk(function.body) if is_load(op) and op.result.shape[-1] >= LEAST]
     if not wide or not any(is_join(op) for op in walk(function.body)):
         return
-    said, seen, around = function.by_subject("align", int), set[Wide](), Surroundings(function)
+    said, seen = function.by_subject("align", int), set[Wide]()
+    around: Surroundings | None = None
     for load in wide:
-        axis = len(load.result.shape) - 1
+        axis, around = len(load.result.shape) - 1, around or Surroundings(function)
         if (load.result, axis) in seen or load not in around.home:
             continue
         about = _RowSubject(load.operands[0].name or "tensor", axis, None)
@@ -101,15 +103,12 @@ def _by_itself(function: Function, target: Target) -> None:
         except TileError:
             continue  # no line requests the alignment, so the rows stay as they are
         _align(function, target, region, rows, "they begin anywhere")
-        around = Surroundings(function)
+        around = None
 
 
 def _align(function: Function, target: Target, region: WideRegion, rows: AnyRows, because: str) -> None:
-    """Rewrites `region` with aligned rows. Does nothing if all rows already begin at multiples of `rows.step` elements,
-    or if the choice `align` is "as they begin"."""
+    """Rewrites `region` with aligned rows, unless the choice `align` is "as they begin"."""
     about = region.about
-    if is_aligned(function, rows):
-        return
     loc, line = about.loc or function.loc, f"align {about.name}: {rows.step}"
     if not function.choices.choose(
         "align", about.name, WAYS, "at multiples", loc=loc, because=because, pinned=about.loc, line=line

@@ -331,6 +331,8 @@ def _cluster(function: Function) -> tuple[int, int]:
 def _boxes_feed_wgmma(function: Function) -> bool:
     """Whether the function uses wgmma, and TMA can copy each loaded operand of wgmma."""
     products = [op for op in walk(function.body) if is_wgmma(op)]
+    if not products:
+        return False
     loads = [ops[-1] for op in products for value in op.operands[:2] if (ops := chain(value)) and is_load(ops[-1])]
     copying = [op for op in walk(function.body) if op.spec.control.counters and set(loads) & set(op.regions[0].ops)]
     if not loads or flaw_of_loops(function, copying) is not None or not are_nested(copying):

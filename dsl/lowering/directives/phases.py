@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from math import prod
 
 from dsl.lowering.building.builder import Builder
@@ -202,9 +203,14 @@ class PhaseMaker(PartMaker):
         dict."""
         # Each part writes other elements. So the stores need no order, unless another store or another iteration of a
         # surrounding loop writes the same elements.
-        function, memory = self.region.function, sink.operands[0]
-        stores = [op for op in walk(function.body) if writes(op) and op.operands[0] is memory]
-        return {"order": "none"} if stores == [sink] and self.region.block is function.body else {}
+        stores = [op for op in self.writing if op.operands[0] is sink.operands[0]]
+        is_outermost = self.region.block is self.region.function.body
+        return {"order": "none"} if stores == [sink] and is_outermost else {}
+
+    @cached_property
+    def writing(self) -> list[Op]:
+        """The operations of the function that write memory. `run` replaces them only at its end."""
+        return [op for op in walk(self.region.function.body) if writes(op)]
 
     def reduce(
         self, sinks: Sequence[Op], accumulators: Sequence[Sequence[Value]], edges: Sequence[Sequence[Value]]

@@ -128,7 +128,8 @@ def nests(block: Block, around: Sequence[tuple[Op, Block]] = ()) -> list[tuple[l
     found: list[tuple[list[Op], Block]] = []
     for op in block.ops:
         if not op.spec.control.counters:
-            found += [each for region in op.regions for each in nests(region)]
+            for region in op.regions:
+                found += nests(region)
             continue
         loops = [*around, (op, block)]
         if "nest" in op.attrs:

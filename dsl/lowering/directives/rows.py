@@ -11,7 +11,7 @@ parts have more positions than the tile has columns, so some positions have no c
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -21,7 +21,7 @@ from dsl.lowering.directives.cluster_tiles import parts_of_block
 from dsl.lowering.directives.slices import slice_of
 from dsl.lowering.directives.wide import Wide, WideRegion, slices, starts_with, tiles_of
 from dsl.lowering.ir.fold import constant_of
-from dsl.lowering.ir.function import Function, Op, Value, in_line
+from dsl.lowering.ir.function import Block, Function, Op, Value, in_line
 from dsl.lowering.ir.types import INDEX, TensorType
 from dsl.lowering.known.affine import AffineOffsets
 from dsl.lowering.known.facts import facts_now
@@ -268,6 +268,7 @@ class RowParts:
         first = self.b.value("floordiv", self.b.value("add", self.start, self.number(of.step - 1)), step)
         self.first = self.b.value("mul", first, step)
         self.lanes, self.edges = lanes_of(of, part, threads)
+        self.made: dict[tuple[Block, Value | None], RowPart] = {}  # by block: values of a loop are not known outside
 
     def number(self, number: int) -> Value:
         return self.b.broadcast(self.b.index(number), self.one)
@@ -279,7 +280,22 @@ class RowParts:
         return total
 
     def body(self, stage: Value) -> RowPart:
-        """Returns part number `stage` of the body. The first positions of the body are the row's own columns. The
+        """Returns part number `stage` of the body."""
+        return self._once(stage, lambda: self._body(stage))
+
+    def both_edges(self) -> RowPart:
+        """Returns the edges: `step` positions in front of the body, and `step` positions behind it."""
+        return self._once(None, self._both_edges)
+
+    def _once(self, stage: Value | None, make: Callable[[], RowPart]) -> RowPart:
+        """Returns a part that several phases need, which `make` computes."""
+        key = self.b.block, stage
+        if key not in self.made:
+            self.made[key] = make()
+        return self.made[key]
+
+    def _body(self, stage: Value) -> RowPart:
+        """Computes part number `stage` of the body. The first positions of the body are the row's own columns. The
         columns past the end of the row follow. No column occurs twice."""
         # No column may be lost or repeated, because a kernel may use columns past a row's end, such as in a sum of v -
         # 1.0.
@@ -295,9 +311,8 @@ class RowParts:
         column = b.value("select", own, b.value("add", b.broadcast(self.head, shape), at), behind)
         return RowPart(self._known(b.value("add", b.broadcast(self.first, shape), at), own), column, here)
 
-    def both_edges(self) -> RowPart:
-        """Returns the edges: `step` positions in front of the body, and `step` positions behind it. Unused positions
-        get the tile's last columns, which are not in the body."""
+    def _both_edges(self) -> RowPart:
+        """Computes the edges. Unused positions get the tile's last columns, which are not in the body."""
         b, shape, step = self.b, (*self.of.rows, self.edges), self.of.step
 
         def wide(value: Value) -> Value:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from dsl.lowering.ir.function import Function, Op, Value, walk
@@ -50,15 +50,9 @@ def names_in(function: Function) -> NamesThere:
     omits."""
     found = NamesThere(tensors={p.name for p in function.params})
     for op in walk(function.body):
-        for value in (*op.results, *(a for region in op.regions for a in region.args)):
-            if value.name:
-                found.values.add(value.name)
-                if isinstance(value.type, TileType) and value.shape:
-                    found.tiles.add(value.name)
-        named = {value.name: value for value in defined_tiles(op) if value.name}
-        found.laid_out |= named.keys()
-        found.matrices |= {name for name, value in named.items() if len(value.tile.shape) == 2}
-        found.counters |= {c.name for region in op.regions for c in region.args[: op.spec.control.counters] if c.name}
+        defined = [*op.results, *(a for region in op.regions for a in region.args)] if op.regions else op.results
+        if any(value.name for value in defined):  # few values have names
+            _add_names(found, op, [value for value in defined if value.name])
         if op.spec.product:
             found.products |= {value.name for value in (op.result, op.operands[2]) if value.name}
         if op.spec.in_flight:
@@ -66,6 +60,19 @@ def names_in(function: Function) -> NamesThere:
         if op.spec.allocates:
             found.shared.add(str(op.attrs["name"]))
     return found
+
+
+def _add_names(found: NamesThere, op: Op, named: Sequence[Value]) -> None:
+    """Adds the names of the values that `op` defines. `named` contains those that have a name."""
+    for value in named:
+        assert value.name is not None
+        found.values.add(value.name)
+        if isinstance(value.type, TileType) and value.shape:
+            found.tiles.add(value.name)
+    tiles = {value.name: value for value in defined_tiles(op) if value.name}
+    found.laid_out |= tiles.keys()
+    found.matrices |= {name for name, value in tiles.items() if len(value.tile.shape) == 2}
+    found.counters |= {c.name for region in op.regions for c in region.args[: op.spec.control.counters] if c.name}
 
 
 def unknown_subjects(function: Function, named: NamesThere) -> list[TileError]:

@@ -359,6 +359,12 @@ def out_of_order(region: WideRegion, static: bool, kept: Collection[Value] = ())
 
     If `static`, no load is repeated. Otherwise each phase repeats its loads, except those of the values `kept`.
     """
+    sinks = [sink for phase in region.phases for sink in phase.sinks if not sink.results]
+    written = {memory for step in region.steps if isinstance(step, Op) for memory in _stored_by(step)}
+    written.update(sink.operands[0] for sink in sinks)
+    accesses = (op for op in region.block.ops if op.spec.access.kind and op not in sinks)
+    if not any(None in written or op.operands[0] in written for op in accesses):
+        return None  # most kernels store to other memories than they load from
     position = {op: i for i, op in enumerate(region.block.ops)}
     stored: list[tuple[Op, Value | None]] = []
     known: set[Value] = set()

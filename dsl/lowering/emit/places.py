@@ -70,7 +70,7 @@ class DebugInfo:
     def place(self, loc: Loc) -> int:
         """Returns the number of the metadata node for a location. If the code was inlined, this node refers to the node
         for the location of the call."""
-        starts = tuple(each.start for each in (loc, *loc.callers))
+        starts = tuple([each.start for each in (loc, *loc.callers)])
         key = (id(loc.source), id(loc.caller.source) if loc.caller else 0, starts)
         known = self.known.get(key)
         if known is None:

@@ -335,10 +335,15 @@ def walk(block: Block) -> list[Op]:
 
 
 def _walk(block: Block, found: list[Op]) -> None:
-    for op in block.ops:
-        found.append(op)
-        for region in op.regions:
-            _walk(region, found)
+    # Operations without regions are added together: passes walk the body of a kernel about 100 times.
+    ops, start = block.ops, 0
+    for end, op in enumerate(ops, 1):
+        if op.regions:
+            found += ops[start:end]
+            start = end
+            for region in op.regions:
+                _walk(region, found)
+    found += ops[start:]
 
 
 def parents(block: Block) -> dict[Op, Op]:
@@ -376,6 +381,9 @@ def uses(block: Block) -> dict[Value, list[Op]]:
 def replace_uses(block: Block, mapping: dict[Value, Value]) -> None:
     """Replaces each use of a key of `mapping` by the value that the key maps to. If this value is a key too, it is
     replaced again."""
+
+    if not mapping:
+        return
 
     def final(value: Value) -> Value:
         while value in mapping:
@@ -444,6 +452,9 @@ class Rewriter:
         return done
 
     def copy(self, op: Op, visit: Callable[[Op], bool]) -> Op:
-        op.operands = [self[v] for v in op.operands]
-        op.regions = [self.block(r, visit) for r in op.regions]
+        if self.map:
+            get = self.map.get
+            op.operands = [get(v, v) for v in op.operands]
+        if op.regions:
+            op.regions = [self.block(r, visit) for r in op.regions]
         return self.emit(op)

@@ -173,10 +173,10 @@ class TileType:
         return prod(self.shape)
 
     def with_layout(self, layout: Layout | None) -> TileType:
-        return TileType(self.shape, self.dtype, layout)
+        return self if layout is self.layout else TileType(self.shape, self.dtype, layout)
 
     def with_dtype(self, dtype: DType) -> TileType:
-        return TileType(self.shape, dtype, self.layout)
+        return self if dtype is self.dtype else TileType(self.shape, dtype, self.layout)
 
     def __str__(self) -> str:
         """The type in the language's notation."""

@@ -62,10 +62,10 @@ class Linear(NamedTuple):
 
     def plus(self, other: Linear, sign: int = 1) -> Linear:
         pairs = zip(self.coefficients, other.coefficients, strict=True)
-        return Linear(tuple(x + sign * y for x, y in pairs), self.constant + sign * other.constant)
+        return Linear(tuple([x + sign * y for x, y in pairs]), self.constant + sign * other.constant)
 
     def times(self, number: int) -> Linear:
-        return Linear(tuple(c * number for c in self.coefficients), self.constant * number)
+        return self if number == 1 else Linear(tuple([c * number for c in self.coefficients]), self.constant * number)
 
 
 Offsets = dict[Product, Linear]
@@ -167,7 +167,7 @@ class AffineOffsets(Forms[Offsets]):
             if not source:
                 return Linear((0,) * len(shape), part.constant)
             axes = zip(part.coefficients, source, shape, strict=True)
-            return Linear(tuple(c if a == b else 0 for c, a, b in axes), part.constant)
+            return Linear(tuple([c if a == b else 0 for c, a, b in axes]), part.constant)
 
         return self._each(op, kept)
 

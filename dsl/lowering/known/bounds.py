@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from dsl.lowering.ir.function import Function, Op, Value
 from dsl.lowering.ir.types import INDEX
+from dsl.lowering.known.counterexamples import DISTANCES, Assignment
 from dsl.lowering.known.forms import Forms, plus
 
 Product = tuple[int, ...]
@@ -139,7 +140,9 @@ class Bounds(Forms[Elements]):
         self.unknowns: list[UnknownScalar] = []
         self.known: dict[Any, Sum] = {}  # maps the key of an unknown to the sum that contains only this unknown
         self.elements: dict[Value, Elements | None] = {}
+        self.extents: dict[int, tuple[Any, Sum | None]] = {}  # by axis: the extent as in the function, and as a sum
         self.steps = 0
+        self.assignments = [Assignment(self.unknowns, far, high) for far in DISTANCES for high in (False, True)]
 
     def not_above(self, a: Value, b: Value, distance: int = 0) -> bool:
         """Returns whether it can be proved that a + distance <= b for all elements."""
@@ -298,7 +301,12 @@ class Bounds(Forms[Elements]):
     def extent(self, axis: int) -> Sum | None:
         """Returns the extent of the grid along an axis as a sum, or None if it is unknown."""
         grid = self.analysis.function.grid
-        return self.tree(grid[axis]) if axis < len(grid) else None
+        if axis >= len(grid):
+            return None
+        known = self.extents.get(axis)
+        if known is None or known[0] is not grid[axis]:  # directives change the grid
+            known = self.extents[axis] = grid[axis], self.tree(grid[axis])
+        return known[1]
 
     def tree(self, tree: Any) -> Sum | None:
         """Converts an expression that the launch evaluates to a sum. Returns None if the expression is no integer or
@@ -432,6 +440,8 @@ class Bounds(Forms[Elements]):
         exact = constant(sum)
         if exact is not None:
             return exact <= limit
+        if any(assignment.breaks(sum, limit) for assignment in self.assignments):
+            return False
         self.steps -= 1
         if self.steps < 0 or not is_short(sum):
             return False  # not proved: this is always safe, because a mask or a barrier then stays

@@ -124,10 +124,10 @@ class Analysis:
             self.known[value] = Facts(power_of_two_divisor(function.divisors.get(name, 1)), (), (), (), 0, None)
         for p in function.params:
             if p.kind == "scalar" and p.value is not None and p.name in function.divisors:
-                self.divides(p.value, function.divisors[p.name])
+                self._note_divisor(p.value, function.divisors[p.name])
             for axis, stride in enumerate(p.strides):
                 name = stride_name(p.name, axis)
-                self.divides(stride, function.divisors.get(name, 1))
+                self._note_divisor(stride, function.divisors.get(name, 1))
                 if name not in function.by_subject("backward", bool):  # `backward` lists strides that may be negative
                     self.known[stride] = replace(self.known[stride], low=0)
 
@@ -173,8 +173,11 @@ class Analysis:
 
     def divides(self, value: Value, divisor: int) -> None:
         """Records a divisor of a scalar argument or stride. Only the greatest power of two in it is used."""
-        self.known[value] = replace(self.of(value), every=power_of_two_divisor(divisor))
+        self._note_divisor(value, divisor)
         self.bounds = Bounds(self)  # sums that were built before would keep the old divisor
+
+    def _note_divisor(self, value: Value, divisor: int) -> None:
+        self.known[value] = replace(self.of(value), every=power_of_two_divisor(divisor))
 
     def divisor(self, value: Value) -> int:
         """Returns a number that divides a scalar. For a dim, it may be any number. For other scalars, it is a power of

@@ -111,7 +111,7 @@ def atomic_row(op: Op, action: str = "exch.b32") -> str:
 
 def writes(op: Op) -> bool:
     """Returns whether an operation writes memory."""
-    return any(e.kind == "write" for e in op.spec.access.effects(op))
+    return op.spec.access.touches and any(e.kind == "write" for e in op.spec.access.effects(op))
 
 
 def only_copies(op: Op) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from dsl import ptx_templates
 from dsl.lowering.ir.fold import Compute
@@ -30,8 +30,7 @@ class Mismatch(Exception):
         self.hint = hint
 
 
-@dataclass(frozen=True, slots=True)
-class AccessEffect:
+class AccessEffect(NamedTuple):
     """One access to memory. `by` is the corresponding effect in the table row of the PTX instruction, with order,
     scope, proxy and completion. The effects of a `copy` happen between its issue and a `wait`.
 

@@ -28,7 +28,8 @@ def share_equal(function: Function) -> None:
         known = dict(known)  # a copy, because values of a region must not be used behind the region
         kept = []
         for op in block.ops:
-            op.operands = [mapping.get(o, o) for o in op.operands]
+            if mapping:
+                op.operands = [mapping.get(o, o) for o in op.operands]
             if op.spec.pure:
                 key = _key(op, apart)
                 first = known.get(key)

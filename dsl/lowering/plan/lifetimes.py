@@ -11,6 +11,7 @@ A set of tiles is an integer: bit i is 1 if tile i is in the set.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from math import prod
 
@@ -19,6 +20,7 @@ from dsl.lowering.ir.function import Block, Function, Op, Value, walk
 from dsl.lowering.known.affine import AffineOffsets
 from dsl.lowering.ops import operand
 from dsl.lowering.ops.control import parting
+from dsl.lowering.ops.spec import AccessEffect
 
 
 def members(tiles: int) -> list[int]:
@@ -52,6 +54,7 @@ class Lifetimes:
         self.number = {op.result: i for i, op in enumerate(self.tiles)}
         self.affines = AffineOffsets()
         self.stepped: dict[Block, list[Op]] = {}
+        self.effects: dict[Op, Sequence[AccessEffect]] = {}
         self.apart = [0] * len(self.tiles)
         self.unordered = [0] * len(self.tiles)
         self.needs: dict[Op, dict[int, int]] = {}
@@ -77,8 +80,16 @@ class Lifetimes:
 
     def tiles_of(self, op: Op) -> list[int]:
         """Returns the numbers of the shared tiles that `op` accesses."""
-        memories = dict.fromkeys(effect.memory for effect in op.spec.access.effects(op))
+        if not op.spec.access.touches:
+            return []
+        memories = dict.fromkeys(effect.memory for effect in self.effects_of(op))
         return [self.number[memory] for memory in memories if memory in self.number]
+
+    def effects_of(self, op: Op) -> Sequence[AccessEffect]:
+        known = self.effects.get(op)
+        if known is None:
+            known = self.effects[op] = op.spec.access.effects(op)
+        return known
 
     # ---- unordered accesses, and copies in flight ----
 
@@ -174,7 +185,7 @@ class Lifetimes:
 
     def before(self, access: Op, tile: int, live: int) -> int:
         """Returns the tiles that are live before an access. `live` contains the tiles that are live after it."""
-        kinds = {effect.kind for effect in access.spec.access.effects(access) if effect.space == "shared"}
+        kinds = {effect.kind for effect in self.effects_of(access) if effect.space == "shared"}
         if "write" in kinds:
             self.apart[tile] |= live & ~(1 << tile)
             if self.is_whole(access):
@@ -195,7 +206,7 @@ class Lifetimes:
     def is_whole(self, op: Op) -> bool:
         """Whether a store writes all elements of its tile: it writes as many elements as the tile has, at different
         offsets."""
-        if {e.kind for e in op.spec.access.effects(op)} != {"write"}:
+        if {e.kind for e in self.effects_of(op)} != {"write"}:
             return False
         mask, offset = operand(op, "mask"), operand(op, "offset")
         assert offset is not None

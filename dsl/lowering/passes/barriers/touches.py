@@ -285,8 +285,10 @@ class Touches:
 
     def of(self, op: Op) -> list[Touch]:
         """Lists the accesses of an operation to memory that may be written."""
+        effects = self.effects.get(op)
+        if not effects:
+            return []
         out = []
-        effects = self.effects.get(op, [])
         written = {effect.memory for effect in effects if effect.kind == "write"}
         for effect in effects:
             memory = effect.memory

@@ -1,0 +1,35 @@
+"""Makes garbage collections rare while a kernel is compiled."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock
+
+OBJECTS = 100_000
+"""The number of new objects after which the youngest are collected, instead of Python's 700. A product of f16 leaves
+20,000, which live until its PTX is complete. With 700, it takes 76 ms of processor time instead of 66, including the
+collections that follow."""
+
+_lock = Lock()
+_outer: list[tuple[int, int, int]] = []
+"""For each compilation that runs now, in any thread, the thresholds before the first of them."""
+
+
+@contextmanager
+def rare_collections() -> Iterator[None]:
+    """A context manager in which Python collects garbage rarely. It changes nothing where the caller has disabled
+    collections."""
+    with _lock:
+        before = _outer[0] if _outer else gc.get_threshold()
+        _outer.append(before)
+        if before[0]:
+            gc.set_threshold(max(before[0], OBJECTS), *before[1:])
+    try:
+        yield
+    finally:
+        with _lock:
+            if len(_outer) == 1:
+                gc.set_threshold(*before)
+            _outer.pop()

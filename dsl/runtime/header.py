@@ -177,12 +177,18 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """A condition that a launch of this variant must satisfy, with its text, line and hint from the `.tile` file."""
+    """A condition that a launch of this variant must satisfy, with its text, line and hint from a `.tile` file. `file`
+    names this file if the kernel is in another one."""
 
     expr: Tree
     text: Text
     line: Line
     hint: Text | None
+    file: Text | None = None
+
+    @property
+    def place(self) -> str:
+        return f"line {self.line}" if self.file is None else f"line {self.line} of {self.file}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,13 +259,18 @@ def to_json(header: Header) -> dict[str, Any]:
     record: dict[str, Any] = {"schema": SCHEMA, **asdict(header)}
     record["constants"] = {name: in_json(value) for name, value in header.constants.items()}
     record |= {key: in_json(record[key]) for key in ("grid", "moves", "computes")}
-    record["requires"] = [row | {"expr": in_json(row["expr"])} for row in record["requires"]]
+    record["requires"] = [_requirement_json(require) for require in header.requires]
     record["params"] = [{"kind": KINDS[type(param)], **asdict(param)} for param in header.params]
     record["arguments"] = [_argument_json(argument) for argument in header.arguments]
     for optional in ("moves", "computes", "workspaces", "pipelines", "timeline", "overlaps", "in_place"):
         if record[optional] in (None, (), False):
             del record[optional]
     return record
+
+
+def _requirement_json(require: Requirement) -> dict[str, Any]:
+    row = asdict(require) | {"expr": in_json(require.expr)}
+    return {key: value for key, value in row.items() if key != "file" or value is not None}
 
 
 def _argument_json(argument: Argument) -> dict[str, Any]:

@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 import dsl
+from dsl.command.failures import render
 from dsl.lowering.ir.location import TileError
+from dsl.lowering.text.reader import read
+from dsl.runtime import LaunchError
 from dsl.text.program import load, packaged_files
 
 PIECES = """
@@ -287,3 +290,18 @@ def test_a_launch_names_a_part_of_another_file(tmp_path: Path) -> None:
     assert (y == x + 8).all()
     with pytest.raises(dsl.TileError, match="the kernel has no parameter 'z'"):
         module.d(y, x, SLOW=True)
+
+
+def test_a_condition_of_another_file_names_the_file(tmp_path: Path) -> None:
+    """Also in the IR as text. Line 3 of the kernel's own file sets no TILE."""
+    (tmp_path / "lib.tile").write_text("# of tiles\n\nschedule whole:\n    TILE = next_pow2(n)\n")
+    text = 'import "lib.tile"\n\nkernel k(y: f32[n]; TILE):\n    grid 1\n    y[0 : TILE] = 1.0\n'
+    (tmp_path / "k.tile").write_text(f"{text}\nschedule s of k:\n    like whole\n")
+    made, y = dsl.load(tmp_path / "k.tile", device="emulator").compile("k", n=100), np.zeros(200, np.float32)
+    (row,) = [row for row in made.compiled.header.requires if "next_pow2" in row.text]
+    library = str(tmp_path / "lib.tile")
+    assert (row.line, row.file) == (4, library)
+    assert [row.file for row in read(made.ir, "ir").requires if "next_pow2" in row.text] == [library]
+    with pytest.raises(LaunchError, match=rf"\(line 4 of {library}\)") as raised:
+        made(y)
+    assert f"{library}:4:" in render(raised.value, str(tmp_path / "k.tile"))[0]

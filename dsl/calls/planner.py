@@ -31,15 +31,16 @@ from dsl.calls.tuned import (
     text_digest,
 )
 from dsl.kernels.compile import lower
-from dsl.kernels.variant import Request, Variant, as_parameter, points_of
+from dsl.kernels.variant import Request, Unset, Variant, as_parameter, points_of
 from dsl.lowering.hopper.boxes import maps_of
 from dsl.lowering.ir.function import stride_name
-from dsl.lowering.ir.location import Loc, TileError, closest
+from dsl.lowering.ir.location import Errors, Loc, TileError, closest
 from dsl.lowering.ir.targets import Target
 from dsl.lowering.ir.types import DTYPES, DType
 from dsl.runtime.numbers import exact_key
 from dsl.schedules import target_facts
 from dsl.schedules.cheapest import Points
+from dsl.schedules.definitions import said_with_defaults
 from dsl.text import tree as ast
 from dsl.text.branches import by_launch, given_by_name, named_ways, names_of_branch
 from dsl.text.heads import KernelHead
@@ -54,6 +55,10 @@ ASKING = ("shape", "bytes", "dtype")
 """Functions of arrays that do not need the elements."""
 UNFIT = ("shared", "limit", "registers", "target", "instruction")
 """Codes of the errors for a device that lacks memory, registers or an instruction that a variant needs."""
+REFUSED = (*UNFIT, "constant", "schedule", "layout", "extent", "requires")
+"""Codes of the errors that may depend on the dims: UNFIT, a false `assert`, and a line of a schedule that has no value
+or is refused for these dims. Another schedule may serve the call, as Triton's autotuner skips configs that need too
+many resources or fail a static assert."""
 
 
 def one_of(values: Sequence[Any], chosen: Any) -> Any:
@@ -226,6 +231,7 @@ class Planner:
         self.built = built or (lambda request: lower(program, request).variant)
         self.points = points or partial(points_of, program)
         self.reasons: list[str] = []
+        self.skipped: dict[str, str] = {}  # launches that do not serve the call, with the reasons
         self.unfit: str | None = None  # why the variant of the last `fits` does not fit
         self.refused: TileError | None = None  # the compiler's error for this variant
         self.branch: ast.Branch | None = None  # the branch that was taken
@@ -329,18 +335,20 @@ class Planner:
             variant = self.built(request)
         except TileError:
             return False
-        holds = self.all_hold(request, variant, [c.expr for c in variant.requires])
-        return holds and self.flaw_of_launch(request, variant) is None
+        return self.flaw_of_launch(request, variant) is None
 
     def flaw_of_launch(self, request: Request, variant: Variant) -> str | None:
-        """Returns the reason why the variant cannot be launched for these dims, or None if it can. The grid must be a
-        whole number of clusters, and a tensor with a TMA map must not be empty."""
+        """Returns the reason why the variant cannot be launched for these dims, or None if it can. Its conditions must
+        hold, the grid must be a whole number of clusters, and a tensor with a TMA map must not be empty."""
         function, size = variant.function, variant.function.blocks_of_cluster
         # A tensor without elements has no tensor map, so a matrix product with k = 0 takes another branch.
         empty = {name for name, extent in request.dims.items() if extent == 0}
         mapped = {map.tensor for map in maps_of(function.body)} if empty else set()
         if any(p.name in mapped and empty.intersection(p.dims) for p in function.params):
             return "TMA copies no part of a tensor without elements"
+        for condition in variant.requires:
+            if not self.all_hold(request, variant, [condition.expr]):
+                return f"requires {condition.text} ({condition.place})"
         if size == 1 or self.all_hold(request, variant, [["==", ["%", variant.grid[0], size], 0]]):
             return None
         return f"its grid is no multiple of its clusters of {size} blocks"
@@ -435,9 +443,20 @@ class Planner:
             if plan is not None:
                 return plan
             if self.refused is not None:
-                raise self.refused  # at its line, and says more than that no schedule compiles
-        hint = f"not served: {self.reasons[-1]}" if found else "add an 'else:' that launches"
+                raise self.with_skipped(self.refused)  # at its line, and says more than that no schedule compiles
+        said = "; ".join(f"{name}: {reason}" for name, reason in self.skipped.items())
+        hint = f"not served by {said}" if found else "add an 'else:' that launches"
         raise Misfit("dispatch", dispatch.loc, f"no branch of '{dispatch.name}' serves this call", hint)
+
+    def with_skipped(self, error: TileError) -> TileError:
+        """Returns the error for a schedule, with a hint that says why the others do not serve the call, either."""
+        first, *more = error.errors
+        others = [f"{name}: {reason}" for name, reason in self.skipped.items() if first.message not in reason]
+        if not others:
+            return error
+        said = f"nor is the call served by {'; '.join(others)}"
+        told = TileError(first.code, first.loc, first.message, f"{first.hint}; {said}" if first.hint else said)
+        return Errors([told, *more]) if more else told
 
     def taken_of(self, dispatch: ast.Dispatch) -> list[ast.Branch]:
         """Returns the branch that serves the call, or several that differ only in their schedules. A requested schedule
@@ -723,7 +742,7 @@ class Planner:
         try:
             variant = self.built(request)
         except TileError as error:
-            if self.is_unfit(error):
+            if self.is_unfit(error, request):
                 return False
             raise
         flaw = self.flaw_of_launch(request, variant)
@@ -731,12 +750,16 @@ class Planner:
             self.unfit, self.refused = flaw, None
         return flaw is None
 
-    def is_unfit(self, error: TileError) -> bool:
-        """Returns whether the error means that the device cannot run a variant, and if so records the reason. Any other
-        error is a mistake in the file, which choosing another branch would hide."""
-        if not all(each.code in UNFIT for each in error.errors):
+    def is_unfit(self, error: TileError, request: Request) -> bool:
+        """Returns whether the error means that a variant does not serve these dims on this device, and if so records
+        the reason. Any other error is a mistake in the file, which choosing another branch would hide. So is any error
+        of a schedule whose lines are wrong for all dims, and of a constant that nothing sets."""
+        if any(each.code not in REFUSED or isinstance(each, Unset) for each in error.errors):
+            return False
+        if self.program.once(said_with_defaults, request.kernel, request.schedule).mistakes.errors:
             return False
         first = error.errors[0]
-        self.unfit = f"line {first.loc.line}: {first.message}" if first.loc else first.message
+        place = None if first.loc is None else first.loc.place(self.program.source.name)
+        self.unfit = first.message if place is None else f"{place}: {first.message}"
         self.refused = error
         return True

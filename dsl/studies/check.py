@@ -47,7 +47,7 @@ dims are tried.
 FILE_STEPS, FILE_OPERATIONS = 2_000_000, 150_000
 """Limits on the total cost of all variants with guessed dims in a file. The most costly sample uses a fifth of these
 limits."""
-FITTING = frozenset({"constant", "limit", "shared", "schedule", "layout", "extent", "instruction"})
+FITTING = frozenset({"constant", "limit", "shared", "schedule", "layout", "extent", "instruction", "requires"})
 """Codes of errors that may depend on the dims.
 
 The code `shape` is not in this set. Tiles that do not match are a mistake, even if they match for one of the guessed

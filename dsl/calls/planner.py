@@ -9,7 +9,7 @@ is launched."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, NoReturn
@@ -109,10 +109,9 @@ class DispatchNames(Arrays):
         return super().describe(value)
 
     def unknown(self, what: str, name: str, loc: Loc) -> NoReturn:
-        dims, types = self.planner.bound_names
         hint = closest(name, self.known_names() if what == "function" else [*self.scope.all_names(), *DTYPES])
         if hint is None and what == "name":
-            said = ", ".join([*dims, *types]) or "none here"
+            said = ", ".join(self.planner.called.seen) or "none here"
             hint = f"dims and types that it sees: {said}; any other extent of its array x is shape(x, axis)"
         self.error("name", loc, f"unknown {what} '{name}'", hint)
 
@@ -153,8 +152,12 @@ def _asked(names: DispatchNames, node: ast.Call) -> tuple[ArrayFacts, Loc]:
     asked = node.args[0]
     known = names.planner.known(names.line_names.passed.get(asked.id)) if isinstance(asked, ast.Name) else None
     if not isinstance(known, ArrayFacts):
-        names.error("type", asked.loc, "this takes an array of the call", "a parameter that is a tensor")
+        raise no_array(asked.loc)
     return known, node.loc
+
+
+def no_array(loc: Loc) -> TileError:
+    return TileError("type", loc, "this takes an array of the call", "a parameter that is a tensor")
 
 
 def _workspace_like(names: DispatchNames, node: ast.Call) -> Workspace:
@@ -194,6 +197,23 @@ _OWN = (
 )  # fmt: skip
 OWN = {each.name: each for each in _OWN}
 """Functions that only dispatches have."""
+OF_ARRAYS = ("workspace_like", "contiguous", "aligned")
+"""Those whose first argument is an array of the call."""
+
+
+def fitting(program: Program, node: ast.Call) -> tuple[str, str | None]:
+    """Returns the kernel and the schedule in `fits(kernel with schedule)`. Raises TileError for any other argument."""
+    if len(node.args) != 1 or node.keywords:
+        raise TileError("call", node.loc, "fits takes 'kernel with schedule'")
+    inner = node.args[0]
+    schedule = None
+    if isinstance(inner, ast.WithSchedule):
+        schedule, inner = inner.schedule, inner.kernel
+    if not isinstance(inner, ast.Name) or inner.id not in program.kernels:
+        raise TileError("name", node.loc, "fits takes a kernel of this file")
+    if schedule is not None:
+        program.schedule(inner.id, schedule, node.loc)
+    return inner.id, schedule or next(iter(program.schedules_of(inner.id)), None)
 
 
 class Planner:
@@ -625,10 +645,7 @@ class Planner:
         passed = names.passed
         params, optional = head.names, {name for name, array in head.arrays.items() if array.optional}
         if launch.args is None:
-            missing = [name for name in params if name not in passed and name not in optional]
-            if missing:
-                message = f"'{head.name}' needs '{missing[0]}', which the dispatch does not have"
-                raise TileError("call", launch.loc, message)
+            self.check_passed(launch, head, passed)
             return [passed.get(name) for name in params]
         given = given_by_name(launch, params)
         out: list[Any] = []
@@ -645,6 +662,13 @@ class Planner:
                 out.append(passed_on(evaluate(expression), expression.loc))
         return out
 
+    def check_passed(self, launch: ast.Launch, head: KernelHead, passed: Collection[str]) -> None:
+        """Raises TileError `call` if a launch without arguments lacks one: `passed` are the names that it passes on."""
+        for name in head.names:
+            if name not in passed and not (name in head.arrays and head.arrays[name].optional):
+                message = f"'{head.name}' needs '{name}', which the dispatch does not have"
+                raise TileError("call", launch.loc, message)
+
     def with_items(self, launch: ast.Launch, names: LineNames) -> tuple[str | None, dict[str, Any]]:
         """Returns (schedule, constants) of a launch."""
         known = self.program.schedules_of(launch.name)
@@ -652,6 +676,7 @@ class Planner:
         constants: dict[str, Any] = {}
         for item in launch.items:
             if item.value is not None:
+                self.program.check_constant(launch.name, item.name, item.loc)
                 value = self.function_name(item.value, names) or DispatchNames(names, self)(item.value)
                 # An expression of arrays gives numpy numbers. Constants are Python numbers.
                 constants[item.name] = value.item() if hasattr(value, "item") else value
@@ -717,23 +742,13 @@ class Planner:
         """Evaluates `fits(kernel with schedule)`: whether the variant for these dims compiles within the device's
         limits (memory, registers, instructions, clusters) and can be launched. If the branch itself launches this
         kernel and schedule, `fits` checks the variant of that launch."""
-        if len(node.args) != 1 or node.keywords:
-            raise TileError("call", node.loc, "fits takes 'kernel with schedule'")
-        inner = node.args[0]
-        schedule = None
-        if isinstance(inner, ast.WithSchedule):
-            schedule, inner = inner.schedule, inner.kernel
-        if not isinstance(inner, ast.Name) or inner.id not in self.program.kernels:
-            raise TileError("name", node.loc, "fits takes a kernel of this file")
-        if schedule is not None:
-            self.program.schedule(inner.id, schedule, node.loc)
-        schedule = schedule or next(iter(self.program.schedules_of(inner.id)), None)
-        if branch is not None and any(launch.name == inner.id for launch in branch.launches):
+        kernel, schedule = fitting(self.program, node)
+        if branch is not None and any(launch.name == kernel for launch in branch.launches):
             for step in self.steps(branch):
                 # The launch may set constants, so its variant may differ from the variant of the schedule alone.
-                if (step.request.kernel, step.request.schedule) == (inner.id, schedule):
+                if (step.request.kernel, step.request.schedule) == (kernel, schedule):
                     return self.request_fits(step.request)
-        head = self.program.head(inner.id)
+        head = self.program.head(kernel)
         bound = self.bind(head, [FromCall(name) for name in head.names])
         return self.request_fits(self.request(head, schedule, {}, bound))
 

@@ -25,6 +25,7 @@ from dsl.lowering.ir.budget import Budget, Exhausted
 from dsl.lowering.ir.location import TileError, closest
 from dsl.lowering.ir.targets import target
 from dsl.lowering.ir.types import DTYPES
+from dsl.studies.dispatch_names import NamesOfWays
 from dsl.studies.static_contracts import StaticContracts
 from dsl.text import tree as ast
 from dsl.text.branches import by_launch
@@ -155,8 +156,11 @@ class _Check:
         return self.found
 
     def dispatch(self, dispatch: ast.Dispatch) -> None:
-        """Checks the launches of all branches of a dispatch: kernels and schedules must exist, and the arguments must
-        match the kernel's parameters."""
+        """Checks all branches of a dispatch: names must be known, kernels and schedules must exist, and the arguments
+        of launches must match the kernel's parameters."""
+        if dispatch.name not in self.program.broken:
+            for error in NamesOfWays(self.program, dispatch, target(ARCH)).errors:
+                self.found.add(error)
         # A launch that several branches share is checked once.
         for step in {launch.loc: launch for launch in dispatch.launches}.values():
             kernel = self.program.kernels.get(step.name)

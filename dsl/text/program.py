@@ -141,6 +141,13 @@ class Program:
         tune, and `warps`."""
         return self.once(_settable, kernel)
 
+    def check_constant(self, kernel: str, name: str, loc: Loc | None) -> None:
+        """Raises TileError `name` if a launch of the kernel cannot set the constant `name`."""
+        known = self.settable(kernel) | self.head(kernel).types.keys()
+        if name not in known:
+            message = f"kernel '{kernel}' has no constant '{name}'"
+            raise TileError("name", loc, message, closest(name, known) or f"known: {', '.join(sorted(known))}")
+
     def kernel(self, name: str) -> ast.KernelDef:
         if name in self.dispatches:
             message = f"'{name}' is a dispatch, which chooses among kernels; name one of them"

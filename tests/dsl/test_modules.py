@@ -34,6 +34,9 @@ schedule small:
 schedule smaller:
     least = OPEN
 
+schedule whole:
+    SIZE = 64
+
 def is_long(length):
     return base(length) > 100
 
@@ -78,6 +81,9 @@ dispatch d(y):
 dispatch e(y):
     k with many, ACT = pieces.shadowed
 
+dispatch f(y):
+    if fits(k with pieces.whole): k with pieces.whole, ACT = pieces.base
+
 example:
     n = 64
     y = empty(s32[n])
@@ -103,6 +109,7 @@ def file(tmp_path: Path) -> Path:
         ("d", 64, lambda i: (i + 11) * 3),  # few, by the module's function and its part
         ("d", 128, lambda i: i + 11),  # many
         ("e", 128, lambda i: i + 5),
+        ("f", 128, lambda i: i + 11),  # a part of the module as a schedule of the file's kernel
     ],
 )
 def test_names_of_a_module_are_its_own(file: Path, call: str, n: int, act) -> None:
@@ -121,7 +128,8 @@ def test_a_local_name_wins_over_a_module(file: Path) -> None:
 
 def test_kernels_stay_with_their_file_and_its_text_counts(file: Path) -> None:
     program = load(file)
-    assert list(program.kernels) == ["k", "l"] and list(program.parts) == ["pieces.small", "pieces.smaller"]
+    assert list(program.kernels) == ["k", "l"]
+    assert list(program.parts) == [f"pieces.{name}" for name in ("small", "smaller", "whole")]
     before = program.digest()
     (file.parent / "lib" / "deep.tile").write_text(DEEP.replace("10", "11"))
     assert load(file).digest() != before

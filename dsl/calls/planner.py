@@ -77,6 +77,15 @@ def passed_on(value: Any, loc: Loc) -> Any:
     return value
 
 
+def check_rows(head: KernelHead, name: str, given: Any, loc: Loc) -> None:
+    """Raises TileError `call` if a launch passes `workspace_like` as a tensor that is not `strided`."""
+    array = head.arrays.get(name)
+    if isinstance(given, Workspace) and given.strides is not None and array is not None and not array.strided:
+        message = f"the rows of {given.text} begin at multiples of 64 bytes, and '{name}' of '{head.name}' is row-major"
+        dims = ", ".join(map(str, array.dims))
+        raise TileError("call", loc, message, f"{name}: {array.dtype}[{dims}; strided], or workspace(…)")
+
+
 class LineNames:
     """The names at a line of a dispatch: the values that expressions may read, and the arguments that launches may pass
     on. Planning compares instances by identity."""
@@ -189,11 +198,10 @@ def _fits(names: DispatchNames, node: ast.Call) -> bool:
 
 _OWN = (
     Builtin("workspace(T[…], [zero|zeroed])", "scratch memory of the call", arrays=_workspace),
-    Builtin("workspace_like(x, [axis])", "scratch memory with an array's shape; rows, along its contiguous or the "
-            "given axis, begin at multiples of 64 bytes", arrays=_workspace_like, unread=True),
+    Builtin("workspace_like(x, [axis])", "scratch memory with an array's shape", arrays=_workspace_like, unread=True),
     Builtin("contiguous(x, axis)", "whether an axis of an array has stride 1", arrays=_contiguous, unread=True),
     Builtin("aligned(x)", "whether an array's rows begin at multiples of 16 bytes", arrays=_aligned, unread=True),
-    Builtin("fits(kernel)", "whether `kernel with schedule` compiles for this call", arrays=_fits, unread=True),
+    Builtin("fits(kernel)", "whether `kernel with schedule` serves this call", arrays=_fits, unread=True),
 )  # fmt: skip
 OWN = {each.name: each for each in _OWN}
 """Functions that only dispatches have."""
@@ -646,6 +654,8 @@ class Planner:
         params, optional = head.names, {name for name, array in head.arrays.items() if array.optional}
         if launch.args is None:
             self.check_passed(launch, head, passed)
+            for name in params:
+                check_rows(head, name, passed.get(name), launch.loc)
             return [passed.get(name) for name in params]
         given = given_by_name(launch, params)
         out: list[Any] = []
@@ -658,6 +668,7 @@ class Planner:
                 out.append(None)
             elif isinstance(expression, ast.Name) and expression.id in passed:
                 out.append(passed[expression.id])
+                check_rows(head, name, out[-1], expression.loc)
             else:
                 out.append(passed_on(evaluate(expression), expression.loc))
         return out

@@ -141,6 +141,14 @@ class Called:
             made.append(Output(name, tuple(d for d in shape if d is not None), dtype.name))
         return made
 
+    @cached_property
+    def seen(self) -> list[str]:
+        """The dims and type parameters that the arrays of a call bind."""
+        arrays = [(head, head.arrays[p]) for head, _, p in self.passed if p in head.arrays]
+        dims = [dim for _, array in arrays for dim in array.dims if isinstance(dim, str)]
+        types = [array.dtype for head, array in arrays if array.dtype in head.types]
+        return [*dict.fromkeys([*dims, *types])]
+
     def split(self, rest: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Splits named values into (constants, options)."""
         options = {k: v for k, v in rest.items() if k in self.options}

@@ -9,7 +9,7 @@ is launched."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, NoReturn
@@ -31,15 +31,16 @@ from dsl.calls.tuned import (
     text_digest,
 )
 from dsl.kernels.compile import lower
-from dsl.kernels.variant import Request, Variant, as_parameter, points_of
+from dsl.kernels.variant import Request, Unset, Variant, as_parameter, points_of
 from dsl.lowering.hopper.boxes import maps_of
 from dsl.lowering.ir.function import stride_name
-from dsl.lowering.ir.location import Loc, TileError, closest
+from dsl.lowering.ir.location import Errors, Loc, TileError, closest
 from dsl.lowering.ir.targets import Target
 from dsl.lowering.ir.types import DTYPES, DType
 from dsl.runtime.numbers import exact_key
 from dsl.schedules import target_facts
 from dsl.schedules.cheapest import Points
+from dsl.schedules.definitions import said_with_defaults
 from dsl.text import tree as ast
 from dsl.text.branches import by_launch, given_by_name, named_ways, names_of_branch
 from dsl.text.heads import KernelHead
@@ -54,6 +55,10 @@ ASKING = ("shape", "bytes", "dtype")
 """Functions of arrays that do not need the elements."""
 UNFIT = ("shared", "limit", "registers", "target", "instruction")
 """Codes of the errors for a device that lacks memory, registers or an instruction that a variant needs."""
+REFUSED = (*UNFIT, "constant", "schedule", "layout", "extent", "requires")
+"""Codes of the errors that may depend on the dims: UNFIT, a false `assert`, and a line of a schedule that has no value
+or is refused for these dims. Another schedule may serve the call, as Triton's autotuner skips configs that need too
+many resources or fail a static assert."""
 
 
 def one_of(values: Sequence[Any], chosen: Any) -> Any:
@@ -70,6 +75,15 @@ def passed_on(value: Any, loc: Loc) -> Any:
         message = f"array '{value.argument}' of the call goes to launches by its own name alone"
         raise TileError("call", loc, message, "a branch for each array that a launch may take")
     return value
+
+
+def check_rows(head: KernelHead, name: str, given: Any, loc: Loc) -> None:
+    """Raises TileError `call` if a launch passes `workspace_like` as a tensor that is not `strided`."""
+    array = head.arrays.get(name)
+    if isinstance(given, Workspace) and given.strides is not None and array is not None and not array.strided:
+        message = f"the rows of {given.text} begin at multiples of 64 bytes, and '{name}' of '{head.name}' is row-major"
+        dims = ", ".join(map(str, array.dims))
+        raise TileError("call", loc, message, f"{name}: {array.dtype}[{dims}; strided], or workspace(…)")
 
 
 class LineNames:
@@ -104,10 +118,9 @@ class DispatchNames(Arrays):
         return super().describe(value)
 
     def unknown(self, what: str, name: str, loc: Loc) -> NoReturn:
-        dims, types = self.planner.bound_names
         hint = closest(name, self.known_names() if what == "function" else [*self.scope.all_names(), *DTYPES])
         if hint is None and what == "name":
-            said = ", ".join([*dims, *types]) or "none here"
+            said = ", ".join(self.planner.called.seen) or "none here"
             hint = f"dims and types that it sees: {said}; any other extent of its array x is shape(x, axis)"
         self.error("name", loc, f"unknown {what} '{name}'", hint)
 
@@ -148,8 +161,12 @@ def _asked(names: DispatchNames, node: ast.Call) -> tuple[ArrayFacts, Loc]:
     asked = node.args[0]
     known = names.planner.known(names.line_names.passed.get(asked.id)) if isinstance(asked, ast.Name) else None
     if not isinstance(known, ArrayFacts):
-        names.error("type", asked.loc, "this takes an array of the call", "a parameter that is a tensor")
+        raise no_array(asked.loc)
     return known, node.loc
+
+
+def no_array(loc: Loc) -> TileError:
+    return TileError("type", loc, "this takes an array of the call", "a parameter that is a tensor")
 
 
 def _workspace_like(names: DispatchNames, node: ast.Call) -> Workspace:
@@ -181,14 +198,30 @@ def _fits(names: DispatchNames, node: ast.Call) -> bool:
 
 _OWN = (
     Builtin("workspace(T[…], [zero|zeroed])", "scratch memory of the call", arrays=_workspace),
-    Builtin("workspace_like(x, [axis])", "scratch memory with an array's shape; rows, along its contiguous or the "
-            "given axis, begin at multiples of 64 bytes", arrays=_workspace_like, unread=True),
+    Builtin("workspace_like(x, [axis])", "scratch memory with an array's shape", arrays=_workspace_like, unread=True),
     Builtin("contiguous(x, axis)", "whether an axis of an array has stride 1", arrays=_contiguous, unread=True),
     Builtin("aligned(x)", "whether an array's rows begin at multiples of 16 bytes", arrays=_aligned, unread=True),
-    Builtin("fits(kernel)", "whether `kernel with schedule` compiles for this call", arrays=_fits, unread=True),
+    Builtin("fits(kernel)", "whether `kernel with schedule` serves this call", arrays=_fits, unread=True),
 )  # fmt: skip
 OWN = {each.name: each for each in _OWN}
 """Functions that only dispatches have."""
+OF_ARRAYS = ("workspace_like", "contiguous", "aligned")
+"""Those whose first argument is an array of the call."""
+
+
+def fitting(program: Program, node: ast.Call) -> tuple[str, str | None]:
+    """Returns the kernel and the schedule in `fits(kernel with schedule)`. Raises TileError for any other argument."""
+    if len(node.args) != 1 or node.keywords:
+        raise TileError("call", node.loc, "fits takes 'kernel with schedule'")
+    inner = node.args[0]
+    schedule = None
+    if isinstance(inner, ast.WithSchedule):
+        schedule, inner = inner.schedule, inner.kernel
+    if not isinstance(inner, ast.Name) or inner.id not in program.kernels:
+        raise TileError("name", node.loc, "fits takes a kernel of this file")
+    if schedule is not None:
+        program.schedule(inner.id, schedule, node.loc)
+    return inner.id, schedule or next(iter(program.schedules_of(inner.id)), None)
 
 
 class Planner:
@@ -226,6 +259,7 @@ class Planner:
         self.built = built or (lambda request: lower(program, request).variant)
         self.points = points or partial(points_of, program)
         self.reasons: list[str] = []
+        self.skipped: dict[str, str] = {}  # launches that do not serve the call, with the reasons
         self.unfit: str | None = None  # why the variant of the last `fits` does not fit
         self.refused: TileError | None = None  # the compiler's error for this variant
         self.branch: ast.Branch | None = None  # the branch that was taken
@@ -329,18 +363,20 @@ class Planner:
             variant = self.built(request)
         except TileError:
             return False
-        holds = self.all_hold(request, variant, [c.expr for c in variant.requires])
-        return holds and self.flaw_of_launch(request, variant) is None
+        return self.flaw_of_launch(request, variant) is None
 
     def flaw_of_launch(self, request: Request, variant: Variant) -> str | None:
-        """Returns the reason why the variant cannot be launched for these dims, or None if it can. The grid must be a
-        whole number of clusters, and a tensor with a TMA map must not be empty."""
+        """Returns the reason why the variant cannot be launched for these dims, or None if it can. Its conditions must
+        hold, the grid must be a whole number of clusters, and a tensor with a TMA map must not be empty."""
         function, size = variant.function, variant.function.blocks_of_cluster
         # A tensor without elements has no tensor map, so a matrix product with k = 0 takes another branch.
         empty = {name for name, extent in request.dims.items() if extent == 0}
         mapped = {map.tensor for map in maps_of(function.body)} if empty else set()
         if any(p.name in mapped and empty.intersection(p.dims) for p in function.params):
             return "TMA copies no part of a tensor without elements"
+        for condition in variant.requires:
+            if not self.all_hold(request, variant, [condition.expr]):
+                return f"requires {condition.text} ({condition.place})"
         if size == 1 or self.all_hold(request, variant, [["==", ["%", variant.grid[0], size], 0]]):
             return None
         return f"its grid is no multiple of its clusters of {size} blocks"
@@ -435,9 +471,20 @@ class Planner:
             if plan is not None:
                 return plan
             if self.refused is not None:
-                raise self.refused  # at its line, and says more than that no schedule compiles
-        hint = f"not served: {self.reasons[-1]}" if found else "add an 'else:' that launches"
+                raise self.with_skipped(self.refused)  # at its line, and says more than that no schedule compiles
+        said = "; ".join(f"{name}: {reason}" for name, reason in self.skipped.items())
+        hint = f"not served by {said}" if found else "add an 'else:' that launches"
         raise Misfit("dispatch", dispatch.loc, f"no branch of '{dispatch.name}' serves this call", hint)
+
+    def with_skipped(self, error: TileError) -> TileError:
+        """Returns the error for a schedule, with a hint that says why the others do not serve the call, either."""
+        first, *more = error.errors
+        others = [f"{name}: {reason}" for name, reason in self.skipped.items() if first.message not in reason]
+        if not others:
+            return error
+        said = f"nor is the call served by {'; '.join(others)}"
+        told = TileError(first.code, first.loc, first.message, f"{first.hint}; {said}" if first.hint else said)
+        return Errors([told, *more]) if more else told
 
     def taken_of(self, dispatch: ast.Dispatch) -> list[ast.Branch]:
         """Returns the branch that serves the call, or several that differ only in their schedules. A requested schedule
@@ -606,10 +653,9 @@ class Planner:
         passed = names.passed
         params, optional = head.names, {name for name, array in head.arrays.items() if array.optional}
         if launch.args is None:
-            missing = [name for name in params if name not in passed and name not in optional]
-            if missing:
-                message = f"'{head.name}' needs '{missing[0]}', which the dispatch does not have"
-                raise TileError("call", launch.loc, message)
+            self.check_passed(launch, head, passed)
+            for name in params:
+                check_rows(head, name, passed.get(name), launch.loc)
             return [passed.get(name) for name in params]
         given = given_by_name(launch, params)
         out: list[Any] = []
@@ -622,9 +668,17 @@ class Planner:
                 out.append(None)
             elif isinstance(expression, ast.Name) and expression.id in passed:
                 out.append(passed[expression.id])
+                check_rows(head, name, out[-1], expression.loc)
             else:
                 out.append(passed_on(evaluate(expression), expression.loc))
         return out
+
+    def check_passed(self, launch: ast.Launch, head: KernelHead, passed: Collection[str]) -> None:
+        """Raises TileError `call` if a launch without arguments lacks one: `passed` are the names that it passes on."""
+        for name in head.names:
+            if name not in passed and not (name in head.arrays and head.arrays[name].optional):
+                message = f"'{head.name}' needs '{name}', which the dispatch does not have"
+                raise TileError("call", launch.loc, message)
 
     def with_items(self, launch: ast.Launch, names: LineNames) -> tuple[str | None, dict[str, Any]]:
         """Returns (schedule, constants) of a launch."""
@@ -633,6 +687,7 @@ class Planner:
         constants: dict[str, Any] = {}
         for item in launch.items:
             if item.value is not None:
+                self.program.check_constant(launch.name, item.name, item.loc)
                 value = self.function_name(item.value, names) or DispatchNames(names, self)(item.value)
                 # An expression of arrays gives numpy numbers. Constants are Python numbers.
                 constants[item.name] = value.item() if hasattr(value, "item") else value
@@ -698,23 +753,13 @@ class Planner:
         """Evaluates `fits(kernel with schedule)`: whether the variant for these dims compiles within the device's
         limits (memory, registers, instructions, clusters) and can be launched. If the branch itself launches this
         kernel and schedule, `fits` checks the variant of that launch."""
-        if len(node.args) != 1 or node.keywords:
-            raise TileError("call", node.loc, "fits takes 'kernel with schedule'")
-        inner = node.args[0]
-        schedule = None
-        if isinstance(inner, ast.WithSchedule):
-            schedule, inner = inner.schedule, inner.kernel
-        if not isinstance(inner, ast.Name) or inner.id not in self.program.kernels:
-            raise TileError("name", node.loc, "fits takes a kernel of this file")
-        if schedule is not None:
-            self.program.schedule(inner.id, schedule, node.loc)
-        schedule = schedule or next(iter(self.program.schedules_of(inner.id)), None)
-        if branch is not None and any(launch.name == inner.id for launch in branch.launches):
+        kernel, schedule = fitting(self.program, node)
+        if branch is not None and any(launch.name == kernel for launch in branch.launches):
             for step in self.steps(branch):
                 # The launch may set constants, so its variant may differ from the variant of the schedule alone.
-                if (step.request.kernel, step.request.schedule) == (inner.id, schedule):
+                if (step.request.kernel, step.request.schedule) == (kernel, schedule):
                     return self.request_fits(step.request)
-        head = self.program.head(inner.id)
+        head = self.program.head(kernel)
         bound = self.bind(head, [FromCall(name) for name in head.names])
         return self.request_fits(self.request(head, schedule, {}, bound))
 
@@ -723,7 +768,7 @@ class Planner:
         try:
             variant = self.built(request)
         except TileError as error:
-            if self.is_unfit(error):
+            if self.is_unfit(error, request):
                 return False
             raise
         flaw = self.flaw_of_launch(request, variant)
@@ -731,12 +776,16 @@ class Planner:
             self.unfit, self.refused = flaw, None
         return flaw is None
 
-    def is_unfit(self, error: TileError) -> bool:
-        """Returns whether the error means that the device cannot run a variant, and if so records the reason. Any other
-        error is a mistake in the file, which choosing another branch would hide."""
-        if not all(each.code in UNFIT for each in error.errors):
+    def is_unfit(self, error: TileError, request: Request) -> bool:
+        """Returns whether the error means that a variant does not serve these dims on this device, and if so records
+        the reason. Any other error is a mistake in the file, which choosing another branch would hide. So is any error
+        of a schedule whose lines are wrong for all dims, and of a constant that nothing sets."""
+        if any(each.code not in REFUSED or isinstance(each, Unset) for each in error.errors):
+            return False
+        if self.program.once(said_with_defaults, request.kernel, request.schedule).mistakes.errors:
             return False
         first = error.errors[0]
-        self.unfit = f"line {first.loc.line}: {first.message}" if first.loc else first.message
+        place = None if first.loc is None else first.loc.place(self.program.source.name)
+        self.unfit = first.message if place is None else f"{place}: {first.message}"
         self.refused = error
         return True

@@ -25,9 +25,10 @@ PointsOfLaunches = Mapping[int, Mapping[str, Any]]
 
 class Judge(Protocol):
     """The part of a planner that `cheapest` calls. `unfit` is the reason why the last request did not fit. `refused` is
-    the compiler's error for it, or None."""
+    the compiler's error for it, or None. `skipped` maps rivals that do not serve the call to the reasons."""
 
     reasons: list[str]
+    skipped: dict[str, str]
     unfit: str | None
     refused: TileError | None
 
@@ -35,7 +36,7 @@ class Judge(Protocol):
 
     def request_fits(self, request: Request) -> bool: ...
 
-    def is_unfit(self, error: TileError) -> bool: ...
+    def is_unfit(self, error: TileError, request: Request) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,16 +93,21 @@ class RivalPoint:
 
 
 def cheapest(judge: Judge, rivals: Sequence[Rival]) -> RivalPoint | None:
-    """Returns the cheapest rival that compiles, with the chosen point of each launch. Returns None if none of several
-    rivals compiles, or if all costs are infinite. Then `judge.refused` is the compiler's error for the cheapest one, or
-    None. For a single rival, this error is raised."""
+    """Returns the cheapest rival that serves the call, with the chosen point of each launch. Returns None if none of
+    several rivals does. Then `judge.refused` is the compiler's error for the first of them that it refuses, or None.
+    For a single rival, this error is raised."""
+    judge.skipped, judge.refused = {}, None
     if len(rivals) == 1:
         return _of_one(judge, rivals[0])
     candidates = [each for rival in rivals if (each := _candidate(judge, rival)) is not None]
+    refused = judge.refused
     candidates.sort(key=_cost)
     if any(each.cost is not None for each in candidates):
         judge.reasons.append("; ".join(map(str, candidates)))
-    return _first_that_fits(judge, candidates)
+    found = _first_that_fits(judge, candidates)
+    if found is None:
+        judge.refused = judge.refused or refused
+    return found
 
 
 def _of_one(judge: Judge, rival: Rival) -> RivalPoint:
@@ -121,19 +127,27 @@ def _of_one(judge: Judge, rival: Rival) -> RivalPoint:
 
 
 def _candidate(judge: Judge, rival: Rival) -> RivalPoint | None:
-    """Returns a rival at its cheapest point. Returns None if its cost is infinite, or if the device cannot run its
-    schedule."""
-    try:
-        first = RivalPoint(rival, [judge.points(step.request) for step in rival.steps], (0,) * len(rival.steps))
-    except TileError as error:
-        if not judge.is_unfit(error):
-            raise
-        judge.reasons.append(f"{rival.name}: no ({judge.unfit})")
-        return None
+    """Returns a rival at its cheapest point. Returns None if its cost is infinite, or has no value for this call."""
+    points = []
+    for step in rival.steps:
+        try:
+            points.append(judge.points(step.request))
+        except TileError as error:
+            if not judge.is_unfit(error, step.request):
+                raise
+            _skip(judge, rival, rival.name, judge.unfit)
+            return None
+    first = RivalPoint(rival, points, (0,) * len(rival.steps))
     if first.cost == inf:
-        judge.reasons.append(f"{rival.name}: no (its cost is infinite)")
+        _skip(judge, rival, rival.name, "its cost is infinite")
         return None
     return first
+
+
+def _skip(judge: Judge, rival: Rival, point: str, reason: str | None) -> None:
+    """Records that a point of a rival does not serve the call. In `skipped`, the cheapest point stands for all."""
+    judge.skipped.setdefault(rival.name, str(reason))
+    judge.reasons.append(f"{point}: no ({reason})")
 
 
 def _first_that_fits(judge: Judge, candidates: Sequence[RivalPoint]) -> RivalPoint | None:
@@ -150,7 +164,7 @@ def _first_that_fits(judge: Judge, candidates: Sequence[RivalPoint]) -> RivalPoi
             judge.reasons += [f"taken: {each}"] if refused else []
             return each
         refused += 1
-        judge.reasons.append(f"{each}: no ({judge.unfit})")
+        _skip(judge, each.rival, str(each), judge.unfit)
         # No other point has what the target lacks.
         codes = [] if judge.refused is None else [error.code for error in judge.refused.errors]
         errors += [] if judge.refused is None else [_of_point(judge.refused, each)]

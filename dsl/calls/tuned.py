@@ -146,8 +146,10 @@ def described_step(step: StepChoice) -> str:
 
 
 def said_steps(steps: Sequence[StepChoice]) -> str:
-    """Names the launches of a branch by their schedules, for example `partial then total`."""
-    return " then ".join(step.schedule or step.kernel for step in steps)
+    """Names the launches of a branch: one by its schedule, several as `copied with rows then product with wgmma`."""
+    if len(steps) == 1:
+        return steps[0].schedule or steps[0].kernel
+    return " then ".join(f"{s.kernel} with {s.schedule}" if s.schedule else s.kernel for s in steps)
 
 
 def divisor_class(extent: int) -> int:

@@ -214,11 +214,14 @@ def _place(error: RuntimeFault, file: str | None) -> Loc | None:
 
 
 def _line_of(error: RuntimeFault, file: str | None) -> Loc | None:
-    name = error.finding.file if isinstance(error, FindingError) and error.finding.file else file
+    name = error.finding.file if isinstance(error, FindingError) and error.finding.file else error.file or file
     if error.line is None or name is None:
         return None
+    from dsl.text.program import STD, packaged_files
+
+    path = STD.parent / name if name in packaged_files() else Path(name)
     try:
-        source = Source(name, read_text(Path(name), MAX_TEXT))
+        source = Source(name, read_text(path, MAX_TEXT))
         text = source.line(error.line)
     # An edited PTX text may name a line that no longer exists in the file.
     except (TileError, IndexError):

@@ -130,11 +130,20 @@ def show_kernel(record: dict[str, Any], in_full: bool) -> None:
 
 
 def said_of(row: dict[str, Any], in_full: bool) -> Iterator[str]:
-    """The printed lines for a choice."""
-    yield options_of(row)
-    if row["because"] or row["by"] != "rule":
-        by = "" if row["by"] == "rule" else f"by {row['by']}"
-        yield "; ".join(filter(None, [by, row["because"]]))
+    """The printed lines for a choice. Of a dispatch, each reason has a line of its own, and so have the branches that
+    differ only in their last schedule."""
+    by = "" if row["by"] == "rule" else f"by {row['by']}"
+    if row["kind"] == "branch":
+        alike: dict[str, list[str]] = {}
+        for option in row["options"]:
+            *first, last = option.rpartition(" with ")
+            alike.setdefault("".join(first), []).append(last + "*" * (option == row["taken"]))
+        yield from (first + "   ".join(last) for first, last in alike.items())
+        yield from filter(None, [by, *row["because"].split("; ")])
+    else:
+        yield options_of(row)
+        if row["because"] or by:
+            yield "; ".join(filter(None, [by, row["because"]]))
     for option, override in row["override"].items() if in_full else ():
         yield override + ("    # only if you know that the result stays right" if option in row["unsafe"] else "")
     for option, figures in row.get("measured", {}).items():

@@ -143,7 +143,7 @@ def explanation(plan: Plan, kernel: CompiledKernel, overlaps: bool, spills: int 
     return Explanation(
         reasons,
         dict(compiled.header.constants),
-        [f"{require.text}  (line {require.line})" for require in compiled.header.requires],
+        [f"{require.text}  ({require.place})" for require in compiled.header.requires],
         [[name, kind, layout] for _, name, kind, layout in tiles],
         dict(compiled.seconds),
     )

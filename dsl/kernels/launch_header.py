@@ -52,7 +52,10 @@ def make_header(level: Level) -> Header:
         pipelines=tuple(pipelines_of(function)),
         timeline=marks_of(function),
         overlaps=bool(function.attrs.get("overlaps")),
-        requires=(*(Requirement(c.expr, c.text, c.line, c.hint) for c in level.requires), *whole_clusters(function)),
+        requires=(
+            *(Requirement(c.expr, c.text, c.line, c.hint, c.file and ascii_name(c.file)) for c in level.requires),
+            *whole_clusters(function),
+        ),
     )
 
 
@@ -101,7 +104,9 @@ def whole_clusters(function: Function) -> Iterator[Requirement]:
     if size > 1 and place is not None:
         hint = "take fewer blocks a cluster; if the operands are staged by TMA, the grid may have any extent"
         text = f"a number of blocks along x that is a multiple of its clusters' {size}"
-        yield Requirement(["==", ["%", function.grid[0], size], 0], text, place.line, hint)
+        is_own = function.loc is None or place.source.name == function.loc.source.name
+        file = None if is_own else ascii_name(place.source.name)
+        yield Requirement(["==", ["%", function.grid[0], size], 0], text, place.line, hint, file)
 
 
 def pipelines_of(function: Function) -> Iterator[HeaderPipeline]:

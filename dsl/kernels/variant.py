@@ -700,32 +700,35 @@ class _Variant:
                 loc = schedule.definitions[name].value.loc
                 written = loc.source.text[loc.start : loc.end]
                 hint = "another variant is needed for these dims"
-                out.append(LevelCondition(["==", name, tree], f"{name} == {written}", loc.line, hint))
+                out.append(self._condition(["==", name, tree], f"{name} == {written}", loc, hint))
         for line in builder.requires:
             written = line.loc.source.text[line.loc.start : line.loc.end]
-            out.append(LevelCondition(to_tree(line.condition, names, self.types), written, line.loc.line, line.message))
+            out.append(self._condition(to_tree(line.condition, names, self.types), written, line.loc, line.message))
         for name, value in special.items():
-            at, is_equal = schedule.places["specialize", name].line, isinstance(value, int) or value * value > 0
+            at, is_equal = schedule.places["specialize", name], isinstance(value, int) or value * value > 0
             # Zeros and NaN are compared by `same`, because 0.0 == -0.0 although their variants differ, and NaN equals
             # nothing.
             tree = ["==" if is_equal else "same", name, in_json(value)]
-            out.append(LevelCondition(tree, f"{name} == {value}", at, "specialised"))
+            out.append(self._condition(tree, f"{name} == {value}", at, "specialised"))
         for name, divisor in function.divisors.items():
             # A specialised dim is already checked for equality.
             if divisor == 1 or name in special:
                 continue
-            out.append(
-                LevelCondition(["==", ["%", name, divisor], 0], f"{name} % {divisor} == 0", self.kernel.loc.line, None)
-            )
+            tree = ["==", ["%", name, divisor], 0]
+            out.append(self._condition(tree, f"{name} % {divisor} == 0", self.kernel.loc))
         for tensor, strides in self.request.strides.items():
             if 1 in strides:
                 name = stride_name(tensor, strides.index(1))
-                out.append(LevelCondition(["==", name, 1], f"{name} == 1", self.kernel.loc.line, None))
+                out.append(self._condition(["==", name, 1], f"{name} == 1", self.kernel.loc))
             for axis, stride in enumerate(strides):
                 if stride > 1:
                     name = stride_name(tensor, axis)
-                    out.append(LevelCondition([">=", name, 0], f"{name} >= 0", self.kernel.loc.line, None))
+                    out.append(self._condition([">=", name, 0], f"{name} >= 0", self.kernel.loc))
         return out
+
+    def _condition(self, expr: Any, text: str, loc: Loc, hint: str | None = None) -> LevelCondition:
+        own = loc.source.name == self.kernel.loc.source.name
+        return LevelCondition(expr, text, loc.line, hint, None if own else loc.source.name)
 
     def _dependent(self, schedule: ResolvedSchedule, names: Mapping[str, Any], dims: set[str]) -> dict[str, Any]:
         """Returns expression trees, for the launch, of the definitions that depend on `dims` and that decide constants

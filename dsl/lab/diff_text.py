@@ -48,7 +48,7 @@ ASKED = (
 )
 """Rows of the IR's header that state the compilation request begin with one of these texts. The rows below show the
 effect of the request."""
-CONDITION = re.compile(r'^requires .* text "(.*)" line \d+(?: hint .*)?$')
+CONDITION = re.compile(r'^requires .* text "(.*)" line \d+(?: of ".*")?(?: hint .*)?$')
 NUMBERED_ROW = re.compile(r"^( {0,4}\d+|     ) (.*)$")
 DECLARED = re.compile(r"^\s*\.reg\s+\S+\s+%\w+<\d+>;$")
 MACHINE_NAME = re.compile(r"\b(U?R|U?P|S?B)\d+\b(?:\.reuse)?")

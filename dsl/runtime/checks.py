@@ -124,9 +124,11 @@ class Checker:
         """Names that the expressions read. If a scalar is among these names, each value of the scalar has its own class
         of calls."""
 
-    def fail(self, code: str, message: str, hint: str | None = None, line: int | None = None) -> LaunchError:
+    def fail(
+        self, code: str, message: str, hint: str | None = None, line: int | None = None, file: str | None = None
+    ) -> LaunchError:
         """Returns a LaunchError whose message names the kernel."""
-        return LaunchError(code, f"{self.header.label}: {message}", hint, line)
+        return LaunchError(code, f"{self.header.label}: {message}", hint, line, file)
 
     def check(
         self,
@@ -154,7 +156,7 @@ class Checker:
                 # The message shows the values of all names in the condition.
                 values = ", ".join(f"{name} = {names[name]}" for name in sorted(expression.names))
                 message = f"requires {require.text}" + (f" ({values})" if values else "")
-                raise self.fail("requires", message, require.hint, require.line)
+                raise self.fail("requires", message, require.hint, require.line, require.file)
         alignments = tuple(
             (number, (tensor.align if array.device is not None else min(tensor.align, HOST_ALIGNMENT)) - 1)
             for number, tensor in enumerate(self.header.tensors)

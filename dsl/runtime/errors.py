@@ -10,23 +10,27 @@ class RuntimeFault(Exception):
     """Base class of all errors that `dsl.runtime` raises.
 
     `code` is a stable kebab-case word, and `message` is one sentence. `hint` tells the user how to fix the error.
-    `line` is the line in the `.tile` file, if known. `output` is the text that the kernel printed on the emulator
-    before the error. If an `example` made the launch, `caller` is the source location of this launch."""
+    `line` is the line in the `.tile` file, if known. `file` names this file if the kernel is in another one. `output`
+    is the text that the kernel printed on the emulator before the error. If an `example` made the launch, `caller` is
+    the source location of this launch."""
 
     exit_status = 3
     output = ""
     caller: Any = None
 
-    def __init__(self, code: str, message: str, hint: str | None = None, line: int | None = None) -> None:
+    def __init__(
+        self, code: str, message: str, hint: str | None = None, line: int | None = None, file: str | None = None
+    ) -> None:
         # The base class gets all arguments, because pickle restores an exception from them.
-        super().__init__(code, message, hint, line)
+        super().__init__(code, message, hint, line, file)
         self.code = code
         self.message = message
         self.hint = hint
         self.line = line
+        self.file = file
 
     def __str__(self) -> str:
-        where = "" if self.line is None else f" (line {self.line} of the .tile file)"
+        where = "" if self.line is None else f" (line {self.line} of {self.file or 'the .tile file'})"
         hint = "" if self.hint is None else f"\nhint: {self.hint}"
         return f"{self.message}{where}{hint}"
 

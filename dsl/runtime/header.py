@@ -178,12 +178,18 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """A condition that a launch of this variant must satisfy, with its text, line and hint from the `.tile` file."""
+    """A condition that a launch of this variant must satisfy, with its text, line and hint from a `.tile` file. `file`
+    names this file if the kernel is in another one."""
 
     expr: Tree
     text: Text
     line: Line
     hint: Text | None
+    file: Text | None = None
+
+    @property
+    def place(self) -> str:
+        return f"line {self.line}" if self.file is None else f"line {self.line} of {self.file}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +261,7 @@ def to_json(header: Header) -> dict[str, Any]:
     record: dict[str, Any] = {"schema": SCHEMA, **msgspec.to_builtins(header)}
     record["constants"] = {name: in_json(value) for name, value in header.constants.items()}
     record |= {key: in_json(record[key]) for key in ("grid", "moves", "computes")}
-    record["requires"] = [row | {"expr": in_json(row["expr"])} for row in record["requires"]]
+    record["requires"] = [_requirement_json(require) for require in header.requires]
     kinds = [KINDS[type(param)] for param in header.params]
     record["params"] = [{"kind": kind, **row} for kind, row in zip(kinds, record["params"], strict=True)]
     record["arguments"] = [_argument_json(argument) for argument in header.arguments]
@@ -263,6 +269,11 @@ def to_json(header: Header) -> dict[str, Any]:
         if record[optional] in (None, (), False):
             del record[optional]
     return record
+
+
+def _requirement_json(require: Requirement) -> dict[str, Any]:
+    row = msgspec.to_builtins(require) | {"expr": in_json(require.expr)}
+    return {key: value for key, value in row.items() if key != "file" or value is not None}
 
 
 def _argument_json(argument: Argument) -> dict[str, Any]:

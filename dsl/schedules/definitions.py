@@ -315,6 +315,12 @@ class Names(Numbers):
     def unknown(self, what: str, name: str, loc: Loc) -> NoReturn:
         if what == "function" and self.program.function(name) is not None:
             self.error("call", loc, f"a schedule calls no def, such as '{name}'", "its expression, in a name")
+        if what == "name" and loc.source is not self.program.source:
+            # Each line of an imported part that reads the name would be another error of the same cause.
+            self.broken.add(name)
+            dims = f"; its dims are {', '.join(self.dims)}" if self.dims else ""
+            hint = f"the kernel of such a part has a dim or a constant '{name}'{dims}"
+            self.error("name", loc, f"unknown name '{name}'", hint)
         super().unknown(what, name, loc)
 
     def value(self, name: str, at: Loc) -> Any:

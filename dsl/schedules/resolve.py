@@ -15,9 +15,9 @@ from dsl.lowering.ir.schedule import Named, Pin, SwizzlePin
 from dsl.lowering.ir.targets import Target
 from dsl.lowering.ir.types import DType
 from dsl.schedules.cheapest import Points, costs_at, points
-from dsl.schedules.definitions import Definition, Names, Said, said_with_defaults, through
+from dsl.schedules.definitions import Definition, Mistakes, Names, Said, said_with_defaults, through
 from dsl.schedules.properties import PROPERTIES, Setting
-from dsl.schedules.rules import by_rule
+from dsl.schedules.rules import by_rule, misnamed
 from dsl.text import tree as ast
 from dsl.text.contracts import CHOICE, folded, option_of
 from dsl.text.program import Program
@@ -218,7 +218,9 @@ def _lines(
     program: Program, kernel: str, schedule: str | None, given: frozenset[str], dims: frozenset[str]
 ) -> ScheduleLines:
     own, rule = program.once(said_with_defaults, kernel, schedule), by_rule(program, kernel, schedule, given, dims)
-    said = replace(own, definitions=own.definitions | rule.definitions)
+    wrong = misnamed(program, kernel, schedule, given)
+    mistakes = Mistakes([*own.mistakes.errors, *wrong], own.mistakes.broken) if wrong else own.mistakes
+    said = replace(own, definitions=own.definitions | rule.definitions, mistakes=mistakes)
     costs = [each.settings["cost", None] for each in (rule, own) if ("cost", None) in each.settings]
     keys = dict.fromkeys(name for name in said.definitions if is_key(name))
     return ScheduleLines(said, costs, keys, "warps" not in own.definitions.keys() | given)

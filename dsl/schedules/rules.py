@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
+from dsl.lowering.ir.location import TileError
 from dsl.schedules.definitions import Said, collect, said_with_defaults
 from dsl.text import tree as ast
 from dsl.text.program import STD, Program, dim_names, load
@@ -69,6 +70,34 @@ def by_rule(program: Program, name: str, schedule: str | None, given: Set[str], 
     for key, setting in own.settings.items():
         found.settings[key] = replace(setting, values=[_renamed(value, names) for value in setting.values])
     return found
+
+
+def misnamed(program: Program, name: str, schedule: str | None, given: Set[str]) -> list[TileError]:
+    """Returns an error for each constant of a kernel that is left to the rule, although the schedule sets it under the
+    name that it has in the parts of `dsl/std/`. A kernel with WIDTH for COLS would have the rule's extent beside the
+    layout of `row_lanes`. `given` contains the names that the caller sets."""
+    rule, kernel = program.once(rule_of, name), program.kernel(name)
+    if rule is None or schedule is None:
+        return []
+    said = program.once(said_with_defaults, name, schedule)
+    constants = {constant.name: constant.loc for constant in kernel.constants}
+    roles = [(role, own.id) for role, own in rule.names.items() if isinstance(own, ast.Name) and role not in EXTENTS]
+    found = [(role, own) for role, own in roles if role in said.definitions.keys() - constants.keys()]
+    # A launch may set the constant. `dsl check` also builds the schedule without the launch.
+    known = said.definitions.keys() | given | (program.once(_set_by_launches, name) if found else set())
+    errors = []
+    for role, own in found:
+        if own not in known:
+            message = f"schedule '{schedule}' sets '{role}', and '{name}' has '{own}' in its place, which nothing sets"
+            hint = f"call the constant '{role}', or write {own} = {role} in a schedule like '{schedule}'"
+            errors.append(TileError("name", constants[own], message, hint))
+    return errors
+
+
+def _set_by_launches(program: Program, kernel: str) -> set[str]:
+    """Returns the constants that launches of a kernel set."""
+    launches = (launch for dispatch in program.dispatches.values() for launch in dispatch.launches)
+    return {item.name for each in launches if each.name == kernel for item in each.items if item.value is not None}
 
 
 def _asks_for_warps(schedule: Said) -> bool:

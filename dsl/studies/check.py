@@ -25,6 +25,7 @@ from dsl.lowering.ir.budget import Budget, Exhausted
 from dsl.lowering.ir.location import TileError, closest
 from dsl.lowering.ir.targets import target
 from dsl.lowering.ir.types import DTYPES
+from dsl.studies.dispatch_names import NamesOfWays
 from dsl.studies.static_contracts import StaticContracts
 from dsl.text import tree as ast
 from dsl.text.branches import by_launch
@@ -47,7 +48,7 @@ dims are tried.
 FILE_STEPS, FILE_OPERATIONS = 2_000_000, 150_000
 """Limits on the total cost of all variants with guessed dims in a file. The most costly sample uses a fifth of these
 limits."""
-FITTING = frozenset({"constant", "limit", "shared", "schedule", "layout", "extent", "instruction"})
+FITTING = frozenset({"constant", "limit", "shared", "schedule", "layout", "extent", "instruction", "requires"})
 """Codes of errors that may depend on the dims.
 
 The code `shape` is not in this set. Tiles that do not match are a mistake, even if they match for one of the guessed
@@ -71,6 +72,9 @@ class Findings:
             if self.program is not None and follows(self.program, each):
                 continue
             key = (each.code, place_of(each), each.message if each.loc is None else None)
+            # Several parts of another file may read a name that a kernel of this file lacks.
+            if self.program is not None and each.loc is not None and each.loc.source is not self.program.source:
+                key = (each.code, None, each.message)
             if key not in self.seen:
                 self.seen.add(key)
                 self.errors.append(each)
@@ -155,8 +159,11 @@ class _Check:
         return self.found
 
     def dispatch(self, dispatch: ast.Dispatch) -> None:
-        """Checks the launches of all branches of a dispatch: kernels and schedules must exist, and the arguments must
-        match the kernel's parameters."""
+        """Checks all branches of a dispatch: names must be known, kernels and schedules must exist, and the arguments
+        of launches must match the kernel's parameters."""
+        if dispatch.name not in self.program.broken:
+            for error in NamesOfWays(self.program, dispatch, target(ARCH)).errors:
+                self.found.add(error)
         # A launch that several branches share is checked once.
         for step in {launch.loc: launch for launch in dispatch.launches}.values():
             kernel = self.program.kernels.get(step.name)

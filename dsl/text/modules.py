@@ -24,12 +24,23 @@ def qualified(
         return ast.Name(node.loc, names[node.id]) if node.id in names else node
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in modules:
         return ast.Name(node.loc, _member(node.loc, node.value.id, node.name, modules, errors))
+    if isinstance(node, ast.WithItem) and node.value is None:
+        return ast.WithItem(node.loc, _part(node.loc, node.name, modules, errors), None)
+    if isinstance(node, ast.WithSchedule):
+        kernel = qualified(node.kernel, names, modules, errors)
+        return ast.WithSchedule(node.loc, kernel, _part(node.loc, node.schedule, modules, errors))
     # As in Python, a local name shadows a module: a parameter `rows` hides the file that is imported as `rows`.
     own = _bound(node)
     if own:
         names = {name: whole for name, whole in names.items() if name not in own}
         modules = {name: members for name, members in modules.items() if name not in own}
     return ast.rebuilt(node, lambda part: qualified(part, names, modules, errors))
+
+
+def _part(loc: Loc, name: str, modules: Mapping[str, Mapping[str, Any]], errors: list[TileError]) -> str:
+    """Returns the name of a schedule that a launch names. Adds an error if a module has no such part."""
+    alias, dot, member = name.partition(".")
+    return _member(loc, alias, member, modules, errors) if dot and alias in modules else name
 
 
 def _member(loc: Loc, alias: str, name: str, modules: Mapping[str, Mapping[str, Any]], errors: list[TileError]) -> str:

@@ -141,6 +141,13 @@ class Program:
         tune, and `warps`."""
         return self.once(_settable, kernel)
 
+    def check_constant(self, kernel: str, name: str, loc: Loc | None) -> None:
+        """Raises TileError `name` if a launch of the kernel cannot set the constant `name`."""
+        known = self.settable(kernel) | self.head(kernel).types.keys()
+        if name not in known:
+            message = f"kernel '{kernel}' has no constant '{name}'"
+            raise TileError("name", loc, message, closest(name, known) or f"known: {', '.join(sorted(known))}")
+
     def kernel(self, name: str) -> ast.KernelDef:
         if name in self.dispatches:
             message = f"'{name}' is a dispatch, which chooses among kernels; name one of them"
@@ -401,6 +408,11 @@ def _unread(program: Program) -> list[TileError]:
     for at, schedule in schedules.items():
         read_by[at] = set().union(*(names_in(n) for line in schedule.lines for n in _expressions(line)))
     read_of: dict[str, set[str]] = {}
+
+    def set_of(kernels: list[ast.KernelDef]) -> set[str]:
+        lines = [line for kernel in kernels for each in program.family_of(kernel.name) for line in each.lines]
+        return {"warps"} | {target.id for line in lines for target in _set_by(line)}
+
     for kernel in program.kernels.values():
         family = program.family_of(kernel.name)
         defaults = (names_in(c.default) for c in kernel.constants if c.default is not None)
@@ -409,9 +421,6 @@ def _unread(program: Program) -> list[TileError]:
             users.setdefault(id(schedule), []).append(kernel)
     for at, schedule in schedules.items():
         known = [program.kernels[k] for k in schedule.kernels if k in program.kernels]
-        # Parts of other files may set names for other kernels.
-        if schedule.loc.source is not program.source:
-            continue
         # A part that this file does not use may be meant for files that import this file.
         kernels = known if schedule.kernels else users.get(at, [])
         if not kernels or len(known) < len(schedule.kernels):
@@ -422,7 +431,9 @@ def _unread(program: Program) -> list[TileError]:
             if not is_key(target.id) and target.id not in read:
                 message = f"nothing reads '{target.id}': {_listed(kernels)} no such constant, and no line needs it"
                 hint = ELSEWHERE.get(target.id) or closest(target.id, constants)
-                errors.append(TileError("name", target.loc, message, hint))
+                # Parts of other files may set names for other kernels, but no name like one that nothing sets.
+                if schedule.loc.source is program.source or closest(target.id, constants - set_of(kernels)):
+                    errors.append(TileError("name", target.loc, message, hint))
     return errors
 
 

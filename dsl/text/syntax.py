@@ -299,7 +299,7 @@ class _Builder(Transformer):
         return _Ellipsis(self._at(c[0]))
 
     def with_schedule(self, c: list) -> ast.WithSchedule:
-        return ast.WithSchedule(self._span(c), c[0], str(c[1]))
+        return ast.WithSchedule(self._span(c), c[0], c[1].id)
 
     def list_(self, c: list) -> ast.Sequence:
         items = self._nodes(c)
@@ -434,7 +434,9 @@ class _Builder(Transformer):
     # dispatch and example
     def with_item(self, c: list) -> ast.WithItem:
         name, value = c
-        return ast.WithItem(self._at(name) if value is None else self._at(name).to(value.loc), str(name), value)
+        if value is not None and "." in name.id:
+            raise TileError("syntax", name.loc, "a launch sets constants of its kernel, NAME=VALUE")
+        return ast.WithItem(name.loc if value is None else name.loc.to(value.loc), name.id, value)
 
     def launch(self, c: list) -> ast.Launch:
         name, args, *items = c

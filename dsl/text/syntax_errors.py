@@ -263,10 +263,13 @@ def without_line(text: str, start: int, at: int) -> str | None:
     width = len(line) - len(body)
     # If indented lines follow, the new line opens a block. With any other new line, each indented line would be an
     # error.
-    following = re.compile(r"^([ \t]*)[^\s#]", re.M).search(text, last)
+    following = re.compile(r"^([ \t]*)([^\s#]\w*)", re.M).search(text, last)
     opens = following is not None and len(following[1]) > width  # The wrong line may be a block's head without ':'.
-    instead = "if 0:" if opens else "x=0"
-    if len(instead) > len(body) or (opens and not text.startswith(("kernel", "def"), start)):
+    # An `elif` or `else` goes on from an `if`.
+    goes_on = following is not None and len(following[1]) == width and following[2] in ("elif", "else")
+    instead = "if 0:" if opens else "if 0:x=0" if goes_on else "x=0"
+    has_conditions = text.startswith(("kernel", "def", "dispatch"), start)
+    if len(instead) > len(body) or ((opens or goes_on) and not has_conditions):
         return None
     return text[: first + width] + instead + " " * (last - first - width - len(instead)) + text[last:]
 

@@ -297,6 +297,40 @@ def test_a_schedule_that_does_not_compile_is_passed_over() -> None:
     assert name == "small" and any(each.startswith("greedy: 0.0 us: no (line ") for each in reasons)
 
 
+@pytest.mark.parametrize(
+    ("lines", "why"),
+    [
+        ("TILE = 4096 // (n - 1000)", "division by zero"),  # a value that the dims do not give
+        ("TILE = n", "the extent of a slice is a power of two; 1000 is not"),
+        ("TILE, warps = 256, n // 100", "warps is a power of two from 1 to 32; this is 10"),
+        ("TILE, U = 256, n", "only small U"),  # a false assert of constants
+        ("TILE = 64", "requires n % TILE != 40 (line 5)"),  # a false assert that the launch checks
+        ("TILE = 256\n    blocks_per_sm n", "blocks_per_sm"),
+    ],
+)
+def test_a_schedule_whose_conditions_fail_is_passed_over(lines: str, why: str) -> None:
+    asserts = '    assert U < 1000, "only small U"\n    assert n % TILE != 40\n    i = block'
+    text = RIVALS.replace("    i = block", asserts).replace("plain, wide, small, never", "greedy, small")
+    text = text.replace("TILE, warps = 262144, 1", lines)
+    name, reasons = planned(1000, text)
+    assert name == "small" and any(each.startswith("greedy: 0.0 us: no (") and why in each for each in reasons)
+    with pytest.raises(TileError) as raised:
+        planned(1000, text.replace("greedy, small", "greedy, never"))
+    assert why in str(raised.value) and "never: its cost is infinite" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    ["TILE = m", "TILE = 256\n    stages 3", "U = 1", "TILE = 256\n    TILE = 128"],
+)
+def test_a_wrong_schedule_is_not_passed_over(lines: str) -> None:
+    text = RIVALS.replace("plain, wide, small, never", "greedy, small").replace("TILE, warps = 262144, 1", lines)
+    text = text.replace("i = block(0) * TILE", "i = block(0) * (TILE + 0)")  # a grid that no rule knows
+    text = text.replace("grid cdiv(n, TILE)", "grid cdiv(n, TILE + 0)")
+    with pytest.raises(TileError):
+        planned(1000, text)
+
+
 def test_a_point_that_does_not_compile_is_passed_over() -> None:
     text = RIVALS.replace("TILE, warps = 262144, 1", "tune TILE in 262144, 256\n    warps = 1")
     text = text.replace("cost 0.0", "cost where(TILE > 256, 0.0, 1.0)").replace(
@@ -365,7 +399,8 @@ def test_the_error_of_a_point_says_that_the_cost_chose_it(branch: str) -> None:
     with pytest.raises(TileError, match=r"this tile, f32.262144., takes") as raised:
         planned(1024, text, "none")
     said = "the cost of 'greedy' chose TILE=262144; set TILE, or exclude the point by an infinite cost"
-    assert raised.value.hint is not None and raised.value.hint.endswith(said)
+    others = "; nor is the call served by never: its cost is infinite" if branch != "greedy" else ""
+    assert raised.value.hint is not None and raised.value.hint.endswith(said + others)
     module = dsl.parse(text, device="emulator")
     x, y = np.ones(1000, np.float32), np.empty(1000, np.float32)
     with pytest.raises(TileError, match=r"this tile, f32.524288., takes") as raised:

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import dsl
+from dsl.calls.planner import OWN
 from dsl.lowering.ir.location import TileError
 from dsl.runtime.expressions import compile_expression
 from dsl.text import tree as ast
@@ -234,7 +235,10 @@ def documented() -> str:
             text = f"{usage}{where} {'; '.join(filter(None, parts))}"
             lines += wrap(text, 120, initial_indent="- ", subsequent_indent="  ", break_on_hyphens=False)
         lines.append("")
-    return "\n".join(lines)
+    lines += ["### Dispatches alone", ""]
+    for each in (each for name, each in OWN.items() if name not in ROWS):
+        lines += wrap(f"- `{each.usage}` {each.means}", 120, subsequent_indent="  ", break_on_hyphens=False)
+    return "\n".join([*lines, ""])
 
 
 def together(rows: list[Builtin], places: dict[str, str]) -> list[list[Builtin]]:

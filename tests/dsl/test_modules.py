@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 import dsl
+from dsl.command.failures import render
 from dsl.lowering.ir.location import TileError
+from dsl.lowering.text.reader import read
+from dsl.runtime import LaunchError
 from dsl.text.program import load, packaged_files
 
 PIECES = """
@@ -30,6 +33,9 @@ schedule small:
 
 schedule smaller:
     least = OPEN
+
+schedule whole:
+    SIZE = 64
 
 def is_long(length):
     return base(length) > 100
@@ -75,6 +81,9 @@ dispatch d(y):
 dispatch e(y):
     k with many, ACT = pieces.shadowed
 
+dispatch f(y):
+    if fits(k with pieces.whole): k with pieces.whole, ACT = pieces.base
+
 example:
     n = 64
     y = empty(s32[n])
@@ -100,6 +109,7 @@ def file(tmp_path: Path) -> Path:
         ("d", 64, lambda i: (i + 11) * 3),  # few, by the module's function and its part
         ("d", 128, lambda i: i + 11),  # many
         ("e", 128, lambda i: i + 5),
+        ("f", 128, lambda i: i + 11),  # a part of the module as a schedule of the file's kernel
     ],
 )
 def test_names_of_a_module_are_its_own(file: Path, call: str, n: int, act) -> None:
@@ -118,7 +128,8 @@ def test_a_local_name_wins_over_a_module(file: Path) -> None:
 
 def test_kernels_stay_with_their_file_and_its_text_counts(file: Path) -> None:
     program = load(file)
-    assert list(program.kernels) == ["k", "l"] and list(program.parts) == ["pieces.small", "pieces.smaller"]
+    assert list(program.kernels) == ["k", "l"]
+    assert list(program.parts) == [f"pieces.{name}" for name in ("small", "smaller", "whole")]
     before = program.digest()
     (file.parent / "lib" / "deep.tile").write_text(DEEP.replace("10", "11"))
     assert load(file).digest() != before
@@ -287,3 +298,18 @@ def test_a_launch_names_a_part_of_another_file(tmp_path: Path) -> None:
     assert (y == x + 8).all()
     with pytest.raises(dsl.TileError, match="the kernel has no parameter 'z'"):
         module.d(y, x, SLOW=True)
+
+
+def test_a_condition_of_another_file_names_the_file(tmp_path: Path) -> None:
+    """Also in the IR as text. Line 3 of the kernel's own file sets no TILE."""
+    (tmp_path / "lib.tile").write_text("# of tiles\n\nschedule whole:\n    TILE = next_pow2(n)\n")
+    text = 'import "lib.tile"\n\nkernel k(y: f32[n]; TILE):\n    grid 1\n    y[0 : TILE] = 1.0\n'
+    (tmp_path / "k.tile").write_text(f"{text}\nschedule s of k:\n    like whole\n")
+    made, y = dsl.load(tmp_path / "k.tile", device="emulator").compile("k", n=100), np.zeros(200, np.float32)
+    (row,) = [row for row in made.compiled.header.requires if "next_pow2" in row.text]
+    library = str(tmp_path / "lib.tile")
+    assert (row.line, row.file) == (4, library)
+    assert [row.file for row in read(made.ir, "ir").requires if "next_pow2" in row.text] == [library]
+    with pytest.raises(LaunchError, match=rf"\(line 4 of {library}\)") as raised:
+        made(y)
+    assert f"{library}:4:" in render(raised.value, str(tmp_path / "k.tile"))[0]

@@ -55,6 +55,10 @@ class Loc(NamedTuple):
         """The source text at this location, joined into one line."""
         return " ".join(self.source.text[self.start : self.end].split())
 
+    def place(self, file: str) -> str:
+        """Returns the line in words, for a message about the file of this name: with the path of any other file."""
+        return said_line(self.line, None if self.source.name == file else self.source.name)
+
     def to(self, other: Loc) -> Loc:
         return Loc(self.source, min(self.start, other.start), max(self.end, other.end), self.caller)
 
@@ -79,6 +83,11 @@ class Loc(NamedTuple):
     def __str__(self) -> str:
         line, column = self.source.position(self.start)
         return f"{self.source.name}:{line}:{column}"
+
+
+def said_line(line: int, file: str | None) -> str:
+    """Returns a line in words. `file` is None for the file that the message is about anyway."""
+    return f"line {line}" if file is None else f"line {line} of {file}"
 
 
 def printable(text: str) -> str:

@@ -102,8 +102,9 @@ class FunctionHead(Values):
         text = row.string()
         row.need("line")
         line = row.integer()
+        file = row.string() if row.has("of") else None
         hint = row.string() if row.has("hint") else None
-        self.requires.append(LevelCondition(expr, text, line, hint))
+        self.requires.append(LevelCondition(expr, text, line, hint, file))
 
     def row_divisor(self, row: TextRow) -> None:
         name = self.new(row, self.divisors)

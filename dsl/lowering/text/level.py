@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dsl.lowering.ir.function import Function
-from dsl.lowering.ir.location import Source
+from dsl.lowering.ir.location import Source, said_line
 from dsl.lowering.ir.targets import Target
 
 VERSION = 1
@@ -24,12 +24,18 @@ def is_ir(text: str) -> bool:
 
 @dataclass(slots=True)
 class LevelCondition:
-    """A condition that the arguments of a launch must meet. It becomes an entry of `requires` in the PTX header."""
+    """A condition that the arguments of a launch must meet. It becomes an entry of `requires` in the PTX header. `file`
+    is the file of its line, or None for the kernel's own."""
 
     expr: Any
     text: str
     line: int
     hint: str | None = None
+    file: str | None = None
+
+    @property
+    def place(self) -> str:
+        return said_line(self.line, self.file)
 
 
 @dataclass(slots=True)

@@ -182,7 +182,8 @@ class _Printer:
         rows.append(f"grid {self.value(f.grid)}")
         for c in level.requires:
             hint = "" if c.hint is None else f" hint {quoted(c.hint)}"
-            rows.append(f"requires {self.value(c.expr)} text {quoted(c.text)} line {c.line}{hint}")
+            file = "" if c.file is None else f" of {quoted(c.file)}"
+            rows.append(f"requires {self.value(c.expr)} text {quoted(c.text)} line {c.line}{file}{hint}")
         rows += [f"divisor {word(name)} = {divisor}" for name, divisor in f.divisors.items()]
         rows += [f"attribute {word(name)} = {self.value(value)}" for name, value in f.attrs.items()]
         rows += [f"pin {word(name)} = {self.value(pin.parts)} {self.place(pin.loc)}" for name, pin in f.pins.items()]

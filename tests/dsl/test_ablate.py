@@ -166,7 +166,7 @@ def test_the_table_and_the_picture(turn: Path) -> None:
     verdict, registers, spills, sass, wavefronts, sectors, barriers, work = line.split()[3:]
     assert (verdict, spills, wavefronts, sectors, barriers) == ("right", "=", "352", "=", "=")
     assert all(figure.isdigit() for figure in (registers, sass, work))
-    assert "the same code (1): hoist.thread → head" in result.stdout
+    assert "the same code (2): hoist.thread → shuffled, hoist.thread → head" in result.stdout
 
 
 def test_each_trial_is_a_line_of_the_log(turn: Path, tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ def test_large_tiles_have_no_conflicts_and_one_barrier_a_round(modules, schedule
     a, b = operands(m, n, 4 * tk, dtype)
     c = narrow(np.full((m, n), -7.0), DTYPES[RESULT.get(dtype, dtype)])
     left, right = lying(a, a_t), lying(b, b_t)
-    constants = TILE if schedule == "mma_sync" else {}
+    constants = {**TILE, "TK": tk} if schedule == "mma_sync" else {}
     kernel = compiled(module, schedule, (c, left, right), constants)
     counters = kernel.run(c, left, right, None, None, None, 1.0, counters=True).counters.totals
     check(c, a, b, dtype)

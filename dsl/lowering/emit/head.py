@@ -9,35 +9,40 @@ from operator import or_
 
 from dsl.lowering.emit.calls import Calls
 from dsl.lowering.emit.text import Lines, Text
-from dsl.lowering.ir.choices import Choices
-from dsl.lowering.ir.function import Block, Op
+from dsl.lowering.ir.fold import constant_of
+from dsl.lowering.ir.function import Block, Function, Op, blocks_of, walk
 from dsl.lowering.layouts.layout import Layout
 
-STRETCHES, HEAD, PLACE = "stretches", "head", "place"
+STRETCHES, SHUFFLED, HEAD, PLACE = "stretches", "shuffled", "head", "place"
+MANY_SUMS = 64
+"""With so many registers of a thread for accumulators of two loops with products of products, such as attention's, its
+index behind a loop comes from a shuffle. Otherwise ptxas merges it with the index ahead of the loop, and what is
+computed from it spills: 28 to 148 bytes."""
 BECAUSE = "known at the head of the kernel; behind a loop computed once more, so that no register holds it meanwhile"
 
 
 class Head:
     """Computes values that depend only on the thread, the block and the parameters. The choice `hoist` selects where:
     once at the start of each stretch, once at the start of the kernel, or at each use. A stretch is the code from the
-    end of one loop to the end of the next.
+    end of one loop to the end of the next. With `shuffled`, ptxas cannot merge values of different stretches.
 
     `first`: lines at the start of the function, before the first stretch.
     """
 
-    def __init__(self, text: Text, calls: Calls, choices: Choices):
+    def __init__(self, text: Text, calls: Calls, function: Function):
         self.text, self.calls = text, calls
         # A matrix product of size 8192 takes 5 % longer with the option `place`, and 1 % longer with `head`. The five
         # other measured kernels take at most 2 % longer (docs/measurements.md). Stretches help epilogues, whose
         # addresses spilled when they were computed at the start of the kernel.
-        self.where = choices.choose(
-            "hoist", "thread", {name: name for name in (STRETCHES, HEAD, PLACE)}, STRETCHES, because=BECAUSE
-        )
+        options = {name: name for name in (STRETCHES, SHUFFLED, HEAD, PLACE)}
+        rule = SHUFFLED if _sums_of_loops(function) >= MANY_SUMS else STRETCHES
+        self.where = function.choices.choose("hoist", "thread", options, rule, because=BECAUSE)
         self.first: Lines = []
         self._lines: Lines = self.first  # the lines at the start of the current stretch
         self._known: dict[str, str] = {}
         self._stretches = 0
         self._block: Block | None = None  # the block whose loops end stretches
+        self._behind = False  # whether a loop with matrix products of this block came before
 
     def once(self, text: str) -> str:
         """Returns the register of the LLVM expression `text`. Equal expressions are computed once per stretch, unless
@@ -62,18 +67,20 @@ class Head:
     def stretches_of(self, block: Block) -> Iterator[None]:
         """A context manager in which each loop of `block` ends a stretch. Entering the context begins the first
         stretch."""
-        kept = self._lines, self._known, self._block
-        self._block = block
+        kept = self._lines, self._known, self._block, self._behind
+        self._block, self._behind = block, False
         self._anew()
         try:
             yield
         finally:
-            self._lines, self._known, self._block = kept
+            self._lines, self._known, self._block, self._behind = kept
 
     def after_loop(self, op: Op) -> None:
         """Begins a new stretch after the loop `op`, if the loop is directly in the block that was passed to
         `stretches_of`."""
         if self._block is not None and any(op is each for each in self._block.ops):
+            # Threads of a warp multiply together, so they also run the code behind the loop together.
+            self._behind |= any(inner.spec.product for inner in walk(op.regions[0]))
             self._anew()
 
     def _anew(self) -> None:
@@ -89,12 +96,13 @@ class Head:
     def nothing_ahead(self) -> Iterator[None]:
         """A context manager in which `once` computes new values at the current place, not at the start of the
         stretch."""
-        lines, known = self._lines, self._known
-        self._lines, self._known = self.text.lines, dict(known)
+        lines, known, behind = self._lines, self._known, self._behind
+        # Only some threads of a warp may run this place, so they do not shuffle.
+        self._lines, self._known, self._behind = self.text.lines, dict(known), False
         try:
             yield
         finally:
-            self._lines, self._known = lines, known
+            self._lines, self._known, self._behind = lines, known, behind
 
     # ---- threads and blocks ----
 
@@ -103,9 +111,19 @@ class Head:
         # `sideeffect` keeps LLVM from merging this index with the index read in an earlier stretch. Otherwise, all
         # values computed from the index would stay in registers during the loop. The addresses of an epilogue spilled
         # then (docs/int8_conv.md).
+        if self._behind and self.where == SHUFFLED:
+            return self._shuffled()
         if self._stretches > 1:
             return self.once('call i32 asm sideeffect "mov.u32 $0, %tid.x;", "=r"()')
         return self._read("tid.x")
+
+    def _shuffled(self) -> str:
+        """Reads the thread index by a shuffle in which each lane reads its own: the lower five bits select the lane.
+        ptxas does not know that this is the index ahead of the loop, so it computes values from it anew."""
+        index = self.once('call i32 asm sideeffect "mov.u32 $0, %tid.x;", "=r"()')
+        shuffle = "llvm.nvvm.shfl.sync.idx.i32"
+        self.calls.declare(shuffle, "i32", "i32, i32, i32, i32")
+        return self.once(f"call i32 @{shuffle}(i32 -1, i32 {index}, i32 {index}, i32 31)")
 
     def special(self, register: str) -> str:
         """Returns the value of a PTX special register such as `ctaid.x`, in the kernel's index type."""
@@ -173,3 +191,21 @@ class Head:
             return None
         masked = self.once(f"and i32 {self.thread()}, {free}")
         return self.once(f"icmp eq i32 {masked}, 0")
+
+
+def _sums_of_loops(function: Function) -> int:
+    """Returns the number of registers of a thread for accumulators, if a block has several loops that compute with the
+    result of a product by mma.sync: what the loops carry, and that result. Otherwise returns 0."""
+    found = [0]
+    for block in blocks_of(function.body):
+        bodies = [op.regions[0] for op in block.ops if op.spec.control.counters]
+        begun = [(body, of_iteration) for body in bodies if (of_iteration := _begun(body))]
+        if len(begun) > 1:
+            found += [sum(arg.registers for arg in body.args) + of_iteration for body, of_iteration in begun]
+    return max(found)
+
+
+def _begun(body: Block) -> int:
+    """Returns the number of registers of the largest product by mma.sync in a loop body that starts at 0."""
+    products = [op for op in body.ops if op.spec.product and not op.spec.wgmma]
+    return max((op.result.registers for op in products if constant_of(op.operands[-1]) == 0), default=0)

@@ -23,7 +23,7 @@ class Writer:
         self.text = text = Text(function, numbered)
         self.plugins = function.choices.plugins
         self.calls = calls = Calls(text, target, self.plugins.instructions)
-        self.head = Head(text, calls, function.choices)
+        self.head = Head(text, calls, function)
         self.words = Words(text)
         self.registers = self.words.registers
         self.maps = Maps(function)

@@ -1,5 +1,5 @@
 """Moves index computations from before a loop to after the loop if the indices are needed there. So the indices occupy
-no registers during the loop.
+no registers during the loop. Indices that one branch alone needs move into the branch first, and behind its loops.
 
 The pass moves tiles that are computed only from thread and block numbers and from scalars. If the loop also uses such a
 tile, an earlier pass has merged the two computations into one before the loop. This pass then computes the tile a
@@ -13,10 +13,28 @@ from dsl.lowering.ir.function import Block, Function, Op, Value, blocks_of, uses
 
 
 def sink(function: Function) -> None:
-    """Moves index computations from before loops to after them, or repeats them there."""
+    """Moves index computations into branches, and from before loops to after them, or repeats them there."""
     for block in list(blocks_of(function.body)):
+        for branches in [op for op in block.ops if op.spec.control.kind == "chooses"]:
+            _into_branches(block, branches, uses(function.body))
         for loop in [op for op in block.ops if op.spec.control.loops]:
             _sink(block, loop, uses(function.body))
+
+
+def _into_branches(block: Block, branches: Op, users: dict[Value, list[Op]]) -> None:
+    """Moves indices that are computed before `branches` into the only region that reads them. The shares of a product
+    are added in such a region: with the flags of 16 rows in registers, tiles of 128 x 128 in f32 spilled."""
+    ahead = block.ops[: block.ops.index(branches)]
+    given = _given(ahead)
+    for region in branches.regions:
+        within = {op for each in blocks_of(region) for op in each.ops}
+        moved: list[Op] = []
+        for op in reversed(ahead):
+            if op in given and within.issuperset(users.get(op.result, ())) and users.get(op.result):
+                moved.insert(0, op)
+                within.add(op)
+        region.ops[:0] = moved
+        block.ops = [op for op in block.ops if op not in moved]
 
 
 def _sink(block: Block, loop: Op, users: dict[Value, list[Op]]) -> None:

@@ -12,7 +12,7 @@ Products of adjacent subtiles are joined into one product, which reads the left 
 128 x 192 consists of three products of 64 columns before they are joined.
 
 If loads after a product do not depend on its accumulator, they run while the product runs. With blockwise scales, a
-product of 8192 x 8192 x 8192 in e4m3 then takes 911 us instead of 985. Loads for which a thread has no registers stay.
+product of 8192 x 8192 x 8192 in e4m3 then takes 911 us instead of 985.
 
 A product whose accumulator starts at 0 may reuse the registers of an earlier accumulator. Such a product starts after
 the last use of the earlier accumulator, so one set of registers is enough (choice `chained_mma`).
@@ -22,13 +22,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import takewhile
+from math import prod
 
-from dsl.lowering.directives.slices import reads
 from dsl.lowering.hopper.warpgroup import atoms_of, has_columns, most_columns, registers_at_start
 from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Block, Function, Op, Value, replace_uses, uses
 from dsl.lowering.ir.targets import Target
-from dsl.lowering.ir.types import ViewType
+from dsl.lowering.ir.types import TileType, ViewType
 from dsl.lowering.ops import OPS, operand
 
 MOST_FROM_ZERO = 128
@@ -36,9 +36,6 @@ MOST_FROM_ZERO = 128
 in registers, so there is no room for more columns."""
 MOST_HELD = 224
 """The maximum number of registers of a thread for accumulators. A thread of a consumer warp has 240 registers."""
-MOST_READ = 216
-"""The maximum number of registers of a thread for accumulators and what is loaded during a product. With 224, the
-gradients of attention spill 48 to 64 bytes in their loops with heads of 64."""
 
 
 def place_waits(function: Function, target: Target) -> None:
@@ -162,7 +159,7 @@ def _taken_over(function: Function, block: Block, product: Op) -> Value | None:
     own = _made_of(later, {product.result})  # the wait for this product, and the operations that use its accumulator
     if len(own & {*later}) > 1 or not all(_may_go_before(op) or op in own for op in later):
         return None
-    held = sum(each.registers for each in (*block.args, spent, product.result))
+    held = sum(_registers(function, each) for each in (*block.args, spent, product.result))
     why = f"{held} registers of a thread hold sums if it begins ahead of what is made of the ones before"
     name, rule = product.result.name or "product", "behind" if held > MOST_HELD else "ahead"
     ways = {"ahead": False, "behind": True}
@@ -173,6 +170,12 @@ def _taken_over(function: Function, block: Block, product: Op) -> Value | None:
     product.operands = [*product.operands[:-1], spent]
     product.attrs["from_zero"] = True
     return spent
+
+
+def _registers(function: Function, value: Value) -> int:
+    """Returns the number of 32-bit registers that each thread needs for a loop-carried value or an accumulator."""
+    tile = value.type if isinstance(value.type, TileType) else None
+    return 0 if tile is None else prod(tile.shape) * tile.dtype.bytes // (4 * function.threads)
 
 
 def _until_last(ops: list[Op], value: Value) -> list[Op]:
@@ -211,29 +214,17 @@ def _may_pass(op: Op) -> bool:
 
 
 def _read_meanwhile(block: Block, wait: Op) -> None:
-    """Moves loads that do not depend on a product's accumulator ahead of the wait for that product, if they fit into
-    registers beside the accumulators that are needed later."""
+    """Moves loads that do not depend on a product's accumulator ahead of the wait for that product."""
     at = block.ops.index(wait)
     behind = list(takewhile(_may_go_before, block.ops[at + 1 :]))
     later = _made_of(behind, set(block.ops[at].results))
     needed = {op for op in behind if op.spec.access.kind == "read"} - later
-    loaded = sum(result.registers for op in needed for result in op.results)
-    if loaded + _held_behind(block, at) > MOST_READ:
-        return
     for op in reversed(behind):
         if any(result in user.operands for user in needed for result in op.results):
             needed.add(op)
     first = [op for op in behind if op in needed]
     rest = [op for op in behind if op not in needed]
     block.ops[at : at + 1 + len(behind)] = [*first, block.ops[at], *rest]
-
-
-def _held_behind(block: Block, at: int) -> int:
-    """Returns the number of registers of a thread for carried values and accumulators that the block uses behind the
-    wait at index `at`."""
-    used = {value for op in block.ops[at + 1 :] for value in reads(op)}
-    sums = {value for op in block.ops[: at + 1] if op.spec.wgmma or op.spec.acts == "awaits" for value in op.results}
-    return sum(value.registers for value in used.intersection(sums.union(block.args)))
 
 
 def _made_of(ops: list[Op], values: set[Value]) -> set[Op]:

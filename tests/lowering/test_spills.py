@@ -31,17 +31,9 @@ def attention(s: int, t: int, d: int, causal: bool) -> tuple[str, str, tuple[Any
     return "attention", "attend", (q, q, k, k, 0.125, array("f32", 1, 9, s)), {"CAUSAL": causal}
 
 
-def gradients(s: int, t: int, d: int, causal: bool) -> tuple[str, str, tuple[Any, ...], Any]:
-    q, k = array("bf16", 1, 13, s, d), array("bf16", 1, 13, t, d)
-    arguments = (q, k, k, q, k, k, q, q, array("f32", 1, 13, s), 0.125)
-    return "attention_backward", "of_keys", arguments, {"CAUSAL": causal}
-
-
 CASES = {
     "a loop behind a loop": attention(1210, 20, 88, False),
     "rows at multiples of eight bytes": attention(1211, 1211, 100, True),
-    "sums that are read late": gradients(300, 7247, 64, True),
-    "sums that are read late, all keys": gradients(204, 1190, 40, False),
     "shares with masks": product("f32", 2748, 484, 767, turned=True),
     "bytes that are turned": product("s8", 1376, 1352, 72),
     "bytes that are turned to f16": product("e4m3", 1264, 2016, 32),
@@ -69,16 +61,6 @@ def test_nothing_spills(case: str) -> None:
 def lowered(case: str) -> list[Op]:
     module, request = planned(case)
     return list(walk(compile_variant(module.program, request).variant.function.body))
-
-
-def test_a_load_stays_behind_the_wait_where_registers_are_full() -> None:
-    """Beside 64 sums of the loop, 64 scores and 64 of their gradients, `lse` is read meanwhile and `sums` is not."""
-    ops = lowered("sums that are read late")
-    loads = [op for op in ops if op.name == "load" and op.operands[0].name in ("slse", "ssums")]
-    ahead = [ops[ops.index(op) + 1 :] for op in loads]
-    waits = [sum(op.name == "wgmma_wait" for op in rest) for rest in ahead]
-    by_name = {op.operands[0].name: count for op, count in zip(loads, waits, strict=True)}
-    assert by_name["slse"] - by_name["ssums"] == 2
 
 
 def test_stores_to_the_same_rows_follow_each_other() -> None:

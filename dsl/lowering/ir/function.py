@@ -60,6 +60,12 @@ class Value:
         assert isinstance(self.type, TileType | SharedType | ViewType)
         return self.type.shape
 
+    @property
+    def registers(self) -> int:
+        """The number of 32-bit registers of a thread that hold the tile. It is 0 for values without a layout."""
+        layout = self.type.layout if isinstance(self.type, TileType) else None
+        return 0 if layout is None else layout.count * self.dtype.bits // 32
+
     def __repr__(self) -> str:
         return f"<Value {self.name or ''} {self.type}>"
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from dsl.lowering.directives.slices import reads
 from dsl.lowering.hopper.warpgroup import BESIDES, most_columns, registers_at_start
-from dsl.lowering.ir.function import Function, Op, Value, walk
+from dsl.lowering.ir.function import Function, Op, walk
 from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.targets import MOST_REGISTERS, Target
 from dsl.lowering.ir.types import ViewType
@@ -31,7 +31,7 @@ def check_registers(function: Function, target: Target) -> None:
         for result in op.results:
             if not result.dtype.is_float:
                 continue
-            needed = _registers(result)
+            needed = result.registers
             if needed > MOST_REGISTERS:
                 tile = result.tile if result.name is None else f"'{result.name}' {result.tile}"
                 message = f"this tile, {tile}, takes {needed} registers of a thread; there are {MOST_REGISTERS}"
@@ -46,19 +46,12 @@ def _smaller(function: Function) -> str:
     return f"more warps, or a smaller tile{said}"
 
 
-def _registers(value: Value) -> int:
-    """Returns the number of 32-bit registers that a thread needs for a tile. The number is 0 if the tile has no
-    layout."""
-    layout = getattr(value.type, "layout", None)
-    return 0 if layout is None else layout.count * value.dtype.bits // 32
-
-
 def _check_carried(loop: Op, has: int) -> None:
     """Checks that all loop-carried values of a loop fit into registers together, for example the accumulators of two
     products."""
     held: Counter[str] = Counter()  # by name: subtiles of a tile share its name, so the message lists them together
     for arg in loop.regions[-1].args[loop.spec.control.counters :]:
-        held[arg.name or "others"] += _registers(arg)
+        held[arg.name or "others"] += arg.registers
     if sum(held.values()) > has:
         told = ", ".join(f"{count} of '{name}'" for name, count in held.items() if count)
         message = f"the loop carries {sum(held.values())} registers of a thread, {told}; there are {has}"
@@ -76,9 +69,9 @@ def _check_beside(function: Function, loop: Op, has: int) -> None:
     for at, op in enumerate(body.ops):
         if not op.spec.wgmma or isinstance(op.operands[0].type, ViewType):
             continue
-        sums, left = sum(map(_registers, op.results)), _registers(op.operands[0])
+        sums, left = sum(result.registers for result in op.results), op.operands[0].registers
         later = {value for each in body.ops[at + 1 :] for value in reads(each)}
-        beside = sum(_registers(arg) for arg in body.args[loop.spec.control.counters :] if arg in later)
+        beside = sum(arg.registers for arg in body.args[loop.spec.control.counters :] if arg in later)
         if beside and sums + left + beside > has:
             parts = f"{sums} for its accumulator and {left} for its left operand"
             message = f"a product takes {sums + left} registers of a thread, {parts}, beside {beside} that the loop "

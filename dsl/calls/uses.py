@@ -17,7 +17,7 @@ from dsl.values.table import find
 
 ASKING = ("given", "contiguous", "bytes")
 """Functions that do not access the elements of their argument."""
-VIEWS = ("transpose", "reshape")
+VIEWS = ("flat", "transpose", "reshape")
 """Functions that return a view of their first argument."""
 STORING = ("store", "copy")
 """Functions that write to their first argument."""
@@ -184,6 +184,7 @@ class UsesReader:
                 found.add(self.memory(argument, found), inner.of(name) or "r")
                 self.subscripts([argument], found)
             else:
+                found.add(self.memory(argument, found), inner.of(name))  # a view
                 self.node(argument, found)
 
     def inner(self, function: ast.Def, node: ast.Call) -> tuple[Uses, dict[str, ast.Expr]]:

@@ -90,6 +90,11 @@ kernel viewed(y: f32[m, n], x: f32[n, m]; B = 4):
     i, j = block(0) * B, block(1) * B
     ys = flipped(y)
     store(ys[j : j + B, i : i + B], x[j : j + B, i : i + B])
+
+kernel in_a_row(y: f32[m, n], x: f32[m, n]; B = 32):
+    grid cdiv(m * n, B)
+    i = block(0) * B
+    store(flat(y)[i : i + B], loaded(flat(x), i, B=B))
 """
 USED = {
     "through": ({"y"}, {"x"}),
@@ -98,6 +103,7 @@ USED = {
     "counts": ({"y"}, {"y"}),
     "turned": ({"y"}, {"x"}),
     "viewed": ({"y"}, {"x"}),
+    "in_a_row": ({"y"}, {"x"}),
 }
 
 

@@ -28,6 +28,7 @@ from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.schedule import Pin, extents_of
 from dsl.lowering.ir.targets import Target
 from dsl.lowering.ops.memory import space_of, writes
+from dsl.lowering.ops.threads import exchanges_in
 
 
 def divided(function: Function) -> dict[str, tuple[Pin, tuple[int, ...]]]:
@@ -163,13 +164,11 @@ def meet(function: Function) -> None:
     is in a loop."""
     if not divided(function):
         return
-    body, b = function.body, Builder(located(function, function.body.ops[0]))
-    found = {op: [each for each in (op, *inside(op)) if each.name == "cluster_gather"] for op in body.ops}
-    exchanges = [each for those in found.values() for each in those]
-    if exchanges:
-        first = next(number for number, op in enumerate(body.ops) if found[op])
+    body, b, exchanges = function.body, Builder(located(function, function.body.ops[0])), exchanges_in(function.body)
+    places = [number for number, op in enumerate(body.ops) if not {op, *inside(op)}.isdisjoint(exchanges)]
+    if places:
         b.op("cluster_wait")
-        body.ops[first:first] = b.block.ops
+        body.ops[places[0] : places[0]] = b.block.ops
     if any(each.attrs["again"] for each in exchanges):
         b.block = Block()
         b.op("cluster_leave")

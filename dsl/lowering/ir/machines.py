@@ -86,6 +86,6 @@ def text_of_rows(rows: Mapping[str, Row]) -> str:
     """The text of a file with these rows. Numbers are rounded to four digits."""
     texts = []
     for device, row in rows.items():
-        lines = [f"{name} = {four_digits(number):_}" for name, number in row.items()]
+        lines = [f"{name} = {n if name in COUNTS else four_digits(n):_}" for name, n in row.items()]
         texts.append("\n".join([f"[{json.dumps(device)}]", *lines, ""]))
     return "\n".join(texts)

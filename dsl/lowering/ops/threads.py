@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dsl.lowering.ir.function import Op, Value
+from dsl.lowering.ir.function import Block, Op, Value, walk
 from dsl.lowering.ir.targets import WARP
 from dsl.lowering.ir.types import I1, INDEX, TileType, Type
 from dsl.lowering.known.facts import Analysis, Facts
@@ -56,6 +56,11 @@ MBARRIERS = 8 * (2 * TURNS + 2)
 def word_bytes(values: Sequence[Value]) -> int:
     """Returns the number of bytes of the words in which blocks exchange the elements of these tiles: 4 or 8."""
     return 8 if any(value.dtype is INDEX or value.dtype.bits > 32 for value in values) else 4
+
+
+def exchanges_in(body: Block) -> list[Op]:
+    """Returns the operations by which the blocks of a cluster exchange tiles."""
+    return [op for op in walk(body) if op.spec.acts == "exchanges" and op.results]
 
 
 def _infer_gather(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:

@@ -138,18 +138,19 @@ def test_an_axis(modules: Modules, device: str, name: str, dtype: str, result: s
 def test_columns_that_begin_anywhere(modules: Modules, device: str, dtype: str, wide: int) -> None:
     """Accesses to several rows, to parts of one, and across the end of the array; shares, and NaN in the last place."""
     m, result = modules(device), {"f64": np.float64, "s8": np.int32, "s32": np.int32}.get(dtype, np.float32)
-    for shape, lanes, spread, shares in (
-        ((3, 300, 1), 1, False, 2),
-        ((5, 7, 2), 1, True, 1),
-        ((2, 70, 3), 1, False, 2),
-        ((3, 5, 31), 4, True, 1),
-        ((2, 9, 257), 32, False, 2),
+    for shape, lanes, along, shares in (
+        ((3, 300, 1), 1, 128, 2),
+        ((5, 7, 2), 1, 1, 1),
+        ((2, 70, 3), 1, 128, 2),
+        ((9, 70, 3), 2, 32, 1),
+        ((3, 5, 31), 4, 1, 1),
+        ((2, 9, 257), 32, 128, 2),
     ):
         outer, n, inner = shape
         x = numbers(dtype, outer * n * inner + 1)[1:].reshape(shape)
         if not dtype.startswith("s"):
             x[-1, -1, -1] = np.nan
-        given = {"WIDE": wide, "G": lanes, "ACROSS": 1, "SPREAD": spread, "SHARES": shares}
+        given = {"WIDE": wide, "G": lanes, "ACROSS": 1, "ALONG": along, "SHARES": shares}
         y, at = np.full((outer, inner), 99, result), np.full((outer, inner), -5, np.int64)
         m.axis(y, x, JOIN="larger", EMPTY=-np.inf, **given)
         assert np.array_equal(y, exact(x, dtype).max(1).astype(result), equal_nan=True)

@@ -26,6 +26,7 @@ from dsl.lowering.directives.wide import (
     Wide,
     WidePhase,
     WideRegion,
+    loads_ahead,
     made_in,
     slices,
     starts_with,
@@ -293,7 +294,15 @@ class StaticParts(PhaseMaker):
         self.remember((whole, axis), parts)
         return parts
 
+    def load_ahead(self, step: Op | WidePhase) -> None:
+        for value, axis in loads_ahead(self.region, step, {value for value, _ in self.memos[0]}, self.made):
+            self.all_parts(value, axis)
+            if self.aligned is not None:
+                with self.edges_of_rows():
+                    self.of(value, axis)
+
     def keep(self, op: Op) -> None:
+        self.load_ahead(op)
         given = self.region.given
         if given is not None and op is given.loop:
             for wide, places in given.starts.items():
@@ -336,6 +345,7 @@ class StaticParts(PhaseMaker):
         return made
 
     def phase(self, phase: WidePhase) -> None:
+        self.load_ahead(phase)
         accumulators: list[list[Value]] = [[] for _ in phase.sinks]
         for number, memo in enumerate(self.memos):
             self.begin(self.b.index(number), memo)

@@ -14,7 +14,7 @@ from dsl.lowering.emit.words import layout_of
 from dsl.lowering.emit.writer import Writer
 from dsl.lowering.ir.function import Op, Value, walk
 from dsl.lowering.layouts.layout import BasisSpan, Layout, bits_of
-from dsl.lowering.ops.threads import MBARRIERS, TURNS, word_bytes
+from dsl.lowering.ops.threads import MBARRIERS, TURNS, is_exchange, word_bytes
 
 WAIT = "barrier.cluster.wait.acquire.aligned"
 
@@ -28,8 +28,8 @@ def meet_cluster(w: Writer, op: Op, order: str) -> None:
 @rule("cluster_arrive")
 def _arrive(w: Writer, op: Op) -> None:
     """Emits the start of a block of a cluster, with the mbarriers of its exchanges in loops."""
-    exchanges = [each for each in walk(w.function.body) if each.name == "cluster_gather"]
-    for each in exchanges:
+    exchanges = [each for each in walk(w.function.body) if is_exchange(each)]
+    for each in {each.operands[0]: each for each in exchanges}.values():  # an unrolled loop has copies of an exchange
         if each.attrs["again"]:
             readers = w.function.warps * each.attrs["blocks"]
             counts = [1] * (2 * TURNS) + [readers] * 2
@@ -108,11 +108,11 @@ class _Repeated(_Once):
     def __init__(self, w: Writer, op: Op):
         super().__init__(w, op, MBARRIERS)
         turn, bytes = narrow(w, op.operands[-1]), op.attrs["blocks"] * self.size
-        slot, half = w.let(f"and i32 {turn}, {2 * TURNS - 1}"), w.let(f"and i32 {self._over(turn, TURNS)}, 1")
+        number, half = w.let(f"and i32 {turn}, {2 * TURNS - 1}"), w.let(f"and i32 {self._over(turn, TURNS)}, 1")
         self.place = w.let(f"and i32 {turn}, {TURNS - 1}")
         self.used = self._over(turn, 2 * TURNS)
-        self.apart = w.let(f"mul i32 {slot}, {bytes}")
-        self.full = w.let(f"add i32 {self.begin}, {w.let(f'mul i32 {slot}, {BARRIER}')}")
+        self.apart = w.let(f"mul i32 {number}, {bytes}")
+        self.full = w.let(f"add i32 {self.begin}, {w.let(f'mul i32 {number}, {BARRIER}')}")
         free = w.let(f"add i32 {self.begin}, {w.let(f'mul i32 {half}, {BARRIER}')}")
         self.free = w.let(f"add i32 {free}, {2 * TURNS * BARRIER}")
         with only_if(w, w.let(f"icmp eq i32 {self.place}, 0")):

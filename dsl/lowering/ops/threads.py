@@ -58,6 +58,11 @@ def word_bytes(values: Sequence[Value]) -> int:
     return 8 if any(value.dtype is INDEX or value.dtype.bits > 32 for value in values) else 4
 
 
+def is_exchange(op: Op) -> bool:
+    """Whether an operation exchanges values with the other blocks of a cluster."""
+    return op.spec.acts == "exchanges" and bool(op.results)
+
+
 def _infer_gather(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
     return [TileType((attrs["blocks"], *o.tile.shape), o.dtype) for o in operands[1 : len(operands) - attrs["again"]]]
 

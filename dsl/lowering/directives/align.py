@@ -71,6 +71,9 @@ def align(function: Function, target: Target) -> None:
                 if part < step and not is_aligned(function, rows):
                     said = f"parts of {part} elements begin at no multiples of {step}"
                     raise about.refused(said, f"align {name}: {part}, or longer parts")
+                if part & (part - 1) and not is_aligned(function, rows):
+                    said, parts = f"a part has {part} elements, no power of two", f"static {part & -part}"
+                    raise about.refused(said, f"loop {name}, {about.axis}: {parts}")
                 rows.check_joins(part, function.threads)
                 _align(function, target, region, rows, "the schedule says so")
     _by_itself(function, target)
@@ -95,7 +98,7 @@ def _by_itself(function: Function, target: Target) -> None:
                 continue
             rows, part = rows_of(region, None), _part(function, region)
             rows.step = min(rows.step, part & -part)  # so that each part begins at a multiple of the step
-            if is_aligned(function, rows) or out_of_order(region, True):
+            if part & (part - 1) or is_aligned(function, rows) or out_of_order(region, True):
                 continue
             rows.check_joins(part, function.threads)
         except TileError:

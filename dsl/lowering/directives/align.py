@@ -98,7 +98,7 @@ def _by_itself(function: Function, target: Target) -> None:
                 continue
             rows, part = rows_of(region, None), _part(function, region)
             rows.step = min(rows.step, part & -part)  # so that each part begins at a multiple of the step
-            if part & (part - 1) or is_aligned(function, rows) or out_of_order(region, True):
+            if part & (part - 1) or is_aligned(function, rows) or _out_of_order(function, target, region, rows):
                 continue
             rows.check_joins(part, function.threads)
         except TileError:
@@ -139,6 +139,16 @@ def _part(function: Function, region: WideRegion) -> int:
     name, usual = _line(function, region), usual_part(region.extent)
     part: int = usual if usual > 1 else region.extent
     return part if name is None else function.by_subject("loop", tuple)[name][1]
+
+
+def _out_of_order(function: Function, target: Target, region: WideRegion, rows: AnyRows) -> TileError | None:
+    """Returns an error if the parts of the region's `loop` line, or else static parts, would move a load behind a later
+    store to the same memory, otherwise None."""
+    name, lines = _line(function, region), function.by_subject("loop", tuple)
+    if name is None or lines[name][2]:
+        return out_of_order(region, True)
+    kept = kept_of(function, region, WideSubject(name, lines[name][0], None), target, False, rows)
+    return out_of_order(region, False, [each.value for each in kept])
 
 
 def _parts(

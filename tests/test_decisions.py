@@ -37,6 +37,7 @@ NO_CHOICE = {
     "dsl/lowering/plan/products.py:_part": "the line of the product",
     "dsl/lowering/directives/cluster_tiles.py:parts_of_block": "the line of the tile that errors name",
     "dsl/lowering/directives/cluster_tiles.py:first_block": "the one flag that tells the first block of a cluster",
+    "dsl/lowering/directives/loop.py:_innermost": "of tiles with one name, the one from which all others are found",
     "dsl/lowering/directives/kept.py:_source": "the load that brings what is kept: its own, if copies can do that",
 }
 """file, or file:function → why."""

@@ -324,3 +324,27 @@ def test_vectors_of_all_rows_are_read_16_bytes_at_a_time(way: str, dtype: str) -
     check("weights", args, arguments(9, 389, dtype))
     blocks = re.findall(r"and\.b64 .*, -16;", kernel.ptx)
     assert len(blocks) >= 4 and len(blocks) % 2 == 0
+
+
+@pytest.mark.parametrize("way", ["loop v, 1: static 64", "loop v, 1: 64\n    stage v: shared", "loop v, 1: 64"])
+def test_rows_that_are_written_in_place(way: str) -> None:
+    text = """
+kernel k(x: f32[rows, cols]; C = 256):
+    grid rows
+    r = block(0)
+    v = x[r : r + 1, 0 : C]
+    x[r : r + 1, 0 : C] = v + max(v, axis=1, keepdims=true)
+
+schedule s of k:
+    warps = 2
+    """
+    x = np.random.default_rng(1).integers(-5, 6, (3, 251)).astype(np.float32)
+    want = x + x.max(axis=1, keepdims=True)
+    if way == "loop v, 1: 64":  # reads each row twice
+        with pytest.raises(TileError) as error:
+            compile_kernel(f"{text}{way}\n", {"x": x})
+        assert "'x' is loaded in line 5 again, after a store to it" in error.value.message
+        assert error.value.loc is not None and error.value.loc.line == 10
+    else:
+        launch(compile_kernel(f"{text}{way}\n", {"x": x}), {"x": x})
+        np.testing.assert_array_equal(x, want)

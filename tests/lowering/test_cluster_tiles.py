@@ -120,7 +120,7 @@ def in_block(head: str, type: str, way: str) -> str:
 def test_a_row_in_a_branch_is_refused() -> None:
     with pytest.raises(TileError) as error:
         compile_kernel(in_block("if rows > 1:", "f32", "one part a block"), given("f32", 2, 2048), arch="sm_90a")
-    assert "it stands in a branch, and blocks exchange values" in error.value.message
+    assert "it stands in a branch or a while loop, and blocks exchange values" in error.value.message
 
 
 IN_TURN = """
@@ -145,6 +145,9 @@ IN_LOOPS = {
     "three parts": (1, 768, "loop v, 1: static 256\n    layout v: vector [1, 4], lanes [1, 32], warps [1, 2]"),
     "three parts of two blocks": (
         2, 768, "loop v, 1: static 128\n    layout v: vector [1, 4], lanes [1, 32], warps [2, 1], blocks [1, 2]",
+    ),
+    "iterations at once": (
+        2, 512, "unroll j: 2\n    layout v: vector [1, 4], lanes [1, 32], warps [2, 1], blocks [1, 2]",
     ),
     "copies that run ahead": (
         4, 512, "loop v, 1: static 64\n    stage x: shared\n    pipeline i, j: 2\n"
@@ -181,6 +184,19 @@ def test_all_levels_agree_in_loops(way: str) -> None:
     request = Request("k", "s", {"rows": 9, "cols": columns - 5}, arch="sm_90a")
     found = verify_kernel(program, request, args)
     assert found.divergence is None and found.undecided is None
+
+
+def test_the_named_tile_is_gone_before_its_users_are_computed_in_parts() -> None:
+    # `v` only says which tiles go together: nothing reads `seen`
+    text = IN_TURN.format(type="f32", rows=1, columns=256, lines=BLOCKS.format(2)).replace(
+        "v = x[r : r + ROWS, 0 : COLS].to(f32)\n", "w = x[r : r + ROWS, 0 : COLS]\n            v = w * 2.0\n"
+    )
+    text = text.replace("(v, ", "(w, ").replace("(v * a", "(w * a").replace("acc + v", "acc + w")
+    x = np.random.default_rng(1).integers(-3, 4, (6, 256)).astype(np.float32)
+    args = {"y": np.zeros_like(x), "total": np.zeros(256, np.float32), "x": x}
+    run(text, args, arch="sm_90a")
+    for name, want in expected(x).items():
+        np.testing.assert_array_equal(args[name], want.astype(np.float32))
 
 
 def test_rows_whose_masks_are_the_same_for_all_columns() -> None:

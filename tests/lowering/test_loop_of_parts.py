@@ -408,7 +408,7 @@ WRONG = {
     "a carried value": (
         "loop v, 0: 64",
         "v = zeros(f32[N])\nfor p in range(n):\n    v = v * 2.0 + x[0 : N]\ny[0 : N] = v",
-        "schedule", "a loop or a branch uses it",
+        "schedule", "'v' cannot be done in parts: a loop carries tiles that are computed from it",
     ),
     "what its loop carries": (
         "loop v, 0: 64",
@@ -418,7 +418,7 @@ WRONG = {
     "what leaves its branch": (
         "loop v, 0: 64",
         "s = zeros(f32[N])\nif n > 3:\n    v = x[0 : N]\n    s = s + v\ny[0 : N] = s",
-        "schedule", "'s', which is computed from it, leaves the branch in which it stands",
+        "schedule", "'s', which is computed from it, leaves the branch or while loop in which it stands",
     ),
     "a loop that reads it": (
         "loop v, 0: 64", "v = x[0 : N]\nfor p in range(n):\n    y[0 : N] = v + p.to(f32)", "schedule",
@@ -440,9 +440,11 @@ WRONG = {
         "loop v, 0: 64", "v = x[0 : N]\nx[0 : N] = v - max(v)", "schedule",
         "'x' is loaded in line 3 again, after a store to it in line 4",
     ),
-    "written at once": (
-        "loop v, 0: static 64", "v = x[0 : N]\nx[0 : N] = v * 2.0", "schedule",
-        "'x' is loaded in line 3 again",
+    "carried by two loops": (
+        "loop v, 0: static 64",
+        "s = zeros(f32[N])\nfor p in range(n):\n    s = s + x[p : p + N]\nfor p in range(n):\n    v = x[p : p + N]\n"
+        "    s = s + v\ny[0 : N] = s",
+        "schedule", "'s' comes from a loop or a branch in line 4",
     ),
     "kept in static parts": (
         "loop v, 0: static 64\n    stage v: shared", PLAIN, "schedule",
@@ -483,6 +485,46 @@ def test_what_has_no_parts_is_refused(name: str) -> None:
     assert place in map(str.strip, [*lines.split("\n"), *body.split("\n") * (code == "extent")])
 
 
+IN_PLACE = {
+    "at once": (
+        "v = x[0 : N]\nx[0 : N] = v * 2.0 + max(v)",
+        lambda x, y: (2 * x + x.max(initial=0), y),
+    ),
+    "before its loop carries it on": (
+        "s = zeros(f32[N])\nfor p in range(3):\n    v = x[0 : N]\n    x[0 : 256] = full(f32[256], 5.0)\n    s = s + v\n"
+        "y[0 : N] = s",
+        lambda x, y: (0 * x + 5, x + 10),
+    ),
+    "before the loop that begins with it": (
+        "s = y[0 : N]\ny[0 : 256] = zeros(f32[256])\nfor p in range(3):\n    v = x[0 : N]\n    s = s + v\nx[0 : N] = s",
+        lambda x, y: (y + 3 * x, 0 * y),
+    ),
+    "by the loop before its use": (
+        "s, t = zeros(f32[N]), y[0 : N]\nfor p in range(3):\n    v = x[0 : N]\n    y[p] = 9.0\n    s = s + v\n"
+        "x[0 : N] = s + t",
+        lambda x, y: (3 * x + y, np.where(np.arange(len(y)) < 3, 9, y)),
+    ),
+    "behind its loop": (
+        "t, s = y[0 : N], zeros(f32[N])\nfor p in range(3):\n    v = x[0 : N]\n    s = s + v\n"
+        "y[0 : 256] = full(f32[256], 9.0)\nx[0 : N] = s + t",
+        lambda x, y: (3 * x + y, 0 * y + 9),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_static_parts_are_loaded_before_their_memory_is_written(name: str) -> None:
+    body, wanted = IN_PLACE[name]
+    x, y = np.random.default_rng(1).integers(-5, 6, (2, 180)).astype(np.float32)
+    want = wanted(x.copy(), y.copy())
+    lines = "N = 192\n    loop v, 0: static 64"
+    run(
+        f"{HEAD}{indent(body, '    ')}\n\nschedule s of k:\n    {lines}\n",
+        {"x": x, "y": y, "i": np.zeros(180, np.int32)},
+    )
+    np.testing.assert_array_equal((x, y), want)
+
+
 CARRIED = """
 kernel k(y: f32[rows, n], z: f32[n], x: f32[rows, n]; N = 192):
     grid 1
@@ -498,7 +540,12 @@ schedule s of k:
     warps = 2
     {lines}
 """
-IN_PARTS = {"whole": "N = 256", "64 elements": "loop v, 0: static 64", "32": "N = 224\n    loop v, 0: static 32"}
+IN_PARTS = {
+    "whole": "N = 256",
+    "64 elements": "loop v, 0: static 64",
+    "32": "N = 224\n    loop v, 0: static 32",
+    "what it carries": "loop last, 0: static 32\n    loop total, 0: static 64",  # which it begins with, too
+}
 
 
 @pytest.mark.parametrize("way", IN_PARTS)

@@ -283,7 +283,7 @@ def test_parts_of_boxes_are_boxes(line: str, device: str) -> None:
 
 @pytest.mark.parametrize(
     ("line", "message"),
-    [("loop v, 1: 32", "a loop at run time takes it in parts"), ("align v: 16", "its rows begin anywhere")],
+    [("loop v, 1: 32", "its parts begin at places known only at run time"), ("align v: 16", "its rows begin anywhere")],
 )
 def test_parts_that_are_no_boxes_are_told(line: str, message: str) -> None:
     with pytest.raises(TileError, match=f"'x' cannot be copied by TMA: {message}") as told:

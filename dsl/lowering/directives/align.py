@@ -71,6 +71,9 @@ def align(function: Function, target: Target) -> None:
                 if part < step and not is_aligned(function, rows):
                     said = f"parts of {part} elements begin at no multiples of {step}"
                     raise about.refused(said, f"align {name}: {part}, or longer parts")
+                if part & (part - 1) and not is_aligned(function, rows):
+                    said, parts = f"a part has {part} elements, no power of two", f"static {part & -part}"
+                    raise about.refused(said, f"loop {name}, {about.axis}: {parts}")
                 rows.check_joins(part, function.threads)
                 if not is_aligned(function, rows):
                     _align(function, target, region, rows, "the schedule says so")
@@ -97,7 +100,7 @@ def _by_itself(function: Function, target: Target) -> None:
                 continue
             rows, part = rows_of(region, None), _part(function, region)
             rows.step = min(rows.step, part & -part)  # so that each part begins at a multiple of the step
-            if is_aligned(function, rows) or out_of_order(region, True):
+            if part & (part - 1) or is_aligned(function, rows) or _out_of_order(function, target, region, rows):
                 continue
             rows.check_joins(part, function.threads)
         except TileError:
@@ -135,6 +138,16 @@ def _part(function: Function, region: WideRegion) -> int:
     name, usual = _line(function, region), usual_part(region.extent)
     part: int = usual if usual > 1 else region.extent
     return part if name is None else function.by_subject("loop", tuple)[name][1]
+
+
+def _out_of_order(function: Function, target: Target, region: WideRegion, rows: AnyRows) -> TileError | None:
+    """Returns an error if the parts of the region's `loop` line, or else static parts, would move a load behind a later
+    store to the same memory, otherwise None."""
+    name, lines = _line(function, region), function.by_subject("loop", tuple)
+    if name is None or lines[name][2]:
+        return out_of_order(region, True)
+    kept = kept_of(function, region, WideSubject(name, lines[name][0], None), target, False, rows)
+    return out_of_order(region, False, [each.value for each in kept])
 
 
 def _parts(

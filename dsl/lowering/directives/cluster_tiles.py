@@ -27,6 +27,7 @@ from dsl.lowering.ir.function import Block, Function, Value, in_line, uses, walk
 from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.schedule import Pin, extents_of
 from dsl.lowering.ir.targets import Target
+from dsl.lowering.ir.types import I1
 from dsl.lowering.ops.memory import space_of, writes
 from dsl.lowering.ops.threads import exchanges_in
 
@@ -124,10 +125,12 @@ def _form_clusters(function: Function, count: int) -> None:
 
 def first_block(function: Function) -> Value | None:
     """Returns the flag that is true in the first block of a cluster whose blocks compute tiles together, if any."""
-    if not divided(function):
+    # The names of `layout` lines do not tell: once a named tile is computed in parts, it may be gone.
+    if not any(op.spec.acts == "exchanges" for op in function.body.ops):
         return None
     ranks = {op.result for op in function.body.ops if op.spec.elements.of_grid == "rank"}
-    return next((op.result for op in function.body.ops if op.results and ranks.intersection(op.operands)), None)
+    made = (op.results[0] for op in function.body.ops if op.results and ranks.intersection(op.operands))
+    return next((value for value in made if value.dtype is I1), None)
 
 
 def sharing_blocks(region: WideRegion) -> int:
@@ -152,7 +155,7 @@ def parts_of_block(region: WideRegion, part: int) -> tuple[int, int]:
     parts = region.extent // part
     count, about = max(_counts(region), key=lambda each: each[0], default=(1, region.about))
     if count > 1 and not _is_run_by_all(region):
-        raise about.refused("it stands in a branch, and blocks exchange values", "blocks of 1")
+        raise about.refused("it stands in a branch or a while loop, and blocks exchange values", "blocks of 1")
     if parts % count:
         message = f"{count} blocks cannot share {parts} parts of {part} elements equally"
         raise about.refused(message, f"an extent that is a multiple of {part * count}")
@@ -162,8 +165,6 @@ def parts_of_block(region: WideRegion, part: int) -> tuple[int, int]:
 def meet(function: Function) -> None:
     """Lets the blocks of each cluster wait for each other before their first exchange, and at the end, if an exchange
     is in a loop."""
-    if not divided(function):
-        return
     body, b, exchanges = function.body, Builder(located(function, function.body.ops[0])), exchanges_in(function.body)
     places = [number for number, op in enumerate(body.ops) if not {op, *inside(op)}.isdisjoint(exchanges)]
     if places:

@@ -23,7 +23,7 @@ from dsl.lowering.directives.cluster_tiles import check_divided, meet, sharing_b
 from dsl.lowering.directives.kept import Kept, kept_of, words_of
 from dsl.lowering.directives.phases import LoopOfParts, StaticParts
 from dsl.lowering.directives.rows import AnyRows
-from dsl.lowering.directives.slices import without
+from dsl.lowering.directives.slices import enclosing, without
 from dsl.lowering.directives.stage import WAYS, choose_stage, unstage
 from dsl.lowering.directives.subjects import named_tiles, unknown
 from dsl.lowering.directives.wide import (
@@ -36,7 +36,7 @@ from dsl.lowering.directives.wide import (
     out_of_order,
     wide_region,
 )
-from dsl.lowering.ir.function import Function, Op, Value, walk
+from dsl.lowering.ir.function import Function, Op, Value, parents, walk
 from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.targets import Target
 from dsl.lowering.ir.types import TileType
@@ -54,7 +54,7 @@ def loop(function: Function, target: Target) -> None:
         if all(_extent(v, about) <= part for v in named_tiles(function, name)):
             staged |= words_of(function, tile_names(function)).keys()  # a single part stays in registers
         while wide := [v for v in named_tiles(function, name) if _extent(v, about) > part]:
-            region = wide_region(function, wide[0], about)
+            region = wide_region(function, _innermost(function, wide), about)
             staged |= words_of(function, region.names).keys()
             kept = kept_of(function, region, about, target, static)
             way = way_of(function, region, about, part, static, kept)
@@ -66,6 +66,17 @@ def loop(function: Function, target: Target) -> None:
     check_divided(function)
     meet(function)
     unstage(function, staged)  # done here: the pass `stage` must not process these names again
+
+
+def _innermost(function: Function, values: Sequence[Value]) -> Value:
+    """Returns the first value in the deepest block. What a loop carries is found from its body, not from its start."""
+    outside = parents(function.body)
+
+    def depth(value: Value) -> int:
+        assert value.op is not None
+        return len(list(enclosing(value.op, outside))) + bool(value.op.spec.control.counters)
+
+    return max(values, key=depth)
 
 
 LEAST = 256
@@ -124,8 +135,11 @@ def _behind_loop(region: WideRegion, part: int, made: StaticParts) -> None:
         if (value, axis) not in done:
             assert region.loop is not None
             given = LoopResults(region.loop, made.results, made.blocks, starts)
-            outer = wide_region(region.function, value, replace(region.about, axis=axis), given=given)
+            about = replace(region.about, axis=axis, loc=region.about.loc or region.loop.loc)
+            outer = wide_region(region.function, value, about, given=given)
             done |= outer.axes.items()
+            if wrong := out_of_order(outer, True):
+                raise wrong
             in_parts(outer, part, True, [])
             starts = {}
 

@@ -27,6 +27,7 @@ from dsl.lowering.directives.wide import (
     Wide,
     WidePhase,
     WideRegion,
+    loads_ahead,
     made_in,
     slices,
     starts_with,
@@ -299,25 +300,34 @@ class StaticParts(PhaseMaker):
         self.remember((whole, axis), parts)
         return parts
 
+    def load_ahead(self, step: Op | WidePhase) -> None:
+        for value, axis in loads_ahead(self.region, step, {value for value, _ in self.memos[0]}, self.made):
+            self.all_parts(value, axis)
+            if self.aligned is not None:
+                with self.edges_of_rows():
+                    self.of(value, axis)
+
     def keep(self, op: Op) -> None:
+        self.load_ahead(op)
         given = self.region.given
         if given is not None and op is given.loop:
             for wide, places in given.starts.items():
                 parts = dict(zip(places, self.all_parts(*wide), strict=True))
                 op.operands = [parts.get(v, v) for v in op.operands]
-        super().keep(op)
         if self.inside and op.spec.control.ends:
-            self.b.block.ops.pop()
-            carried = self.region.carried
-            following = {number: self.all_parts(op.operands[number], axis) for number, axis in carried.items()}
+            self.hand_on(op)
+        else:
             super().keep(op)
-            self.region.block.ops = self.b.block.ops
-            loop = self.region.loop
-            assert loop is not None
-            made = carry_in_parts(loop, self.starts(loop), self.inside, following)
-            self.results = {
-                (old, carried[number]): parts for number, (old, parts) in zip(carried, made.items(), strict=True)
-            }
+
+    def hand_on(self, end: Op) -> None:
+        """Ends the loop's body: passes the parts of what the loop carries to the next iteration."""
+        loop, carried = self.region.loop, self.region.carried
+        assert loop is not None
+        following = {number: self.all_parts(end.operands[number], axis) for number, axis in carried.items()}
+        super().keep(end)
+        self.region.block.ops = self.b.block.ops
+        made = carry_in_parts(loop, self.starts(loop), self.inside, following)
+        self.results = {(old, axis): made[old] for old, axis in zip(made, carried.values(), strict=True)}
 
     def all_parts(self, value: Value, axis: int) -> list[Value]:
         made = list[Value]()
@@ -342,6 +352,7 @@ class StaticParts(PhaseMaker):
         return made
 
     def phase(self, phase: WidePhase) -> None:
+        self.load_ahead(phase)
         accumulators: list[list[Value]] = [[] for _ in phase.sinks]
         for number, memo in enumerate(self.memos):
             self.begin(self.b.index(number), memo)

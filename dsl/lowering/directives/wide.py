@@ -168,7 +168,7 @@ class _Growing:
                         self.carry(number, axis)
                 return
             made = "it" if value.name == self.about.name else f"'{name_of(value)}', which is computed from it,"
-            said = f"{made} leaves the branch in which it stands{in_line(user)}"
+            said = f"{made} leaves the branch or while loop in which it stands{in_line(user)}"
             raise self.about.refused(said, "leave it whole")
         if self.home[user] is not self.region.block or user.spec.control.flows:
             said = f"a loop or a branch uses it{in_line(user)}"
@@ -227,6 +227,9 @@ class _Growing:
             elif self.region.given is None or (value, axis) not in self.region.given.parts:
                 raise self.about.refused("a loop carries it", "leave it whole")
             return
+        if op.spec.control.flows:
+            said = f"'{name_of(value)}' comes from a loop or a branch{in_line(op)}"
+            raise self.about.refused(said, "leave it whole, or compute it here")
         outside = self.home[op] is not self.region.block
         if op.spec.access.kind and outside and op.operands[0] in self.written:
             said = f"'{op.operands[0].name}' is loaded outside{in_line(op)}, and written"
@@ -324,6 +327,9 @@ def wide_region(
     around = around or Surroundings(function)
     maker = given.loop if given is not None else value.op
     home = None if maker is None else around.home.get(maker)
+    if given is None and maker is not None and maker.spec.control.counters:  # what a loop carries is made in its body
+        home = maker.regions[0]
+        value = home.args[1 + maker.results.index(value)]
     if home is None:
         raise about.refused("a loop carries it", "leave it whole")
     region = WideRegion(function, home, about, value.shape[about.axis], loop=around.loops.get(home), given=given)
@@ -351,29 +357,24 @@ def slices(wides: Iterable[Wide], known: Collection[Value] = ()) -> set[Op]:
 def made_in(region: WideRegion, phase: WidePhase, known: Collection[Value]) -> set[Op]:
     """Returns the operations that compute the tiles for a phase, if parts of the values `known` are already
     computed."""
-    return slices(((tile, region.sinks[sink]) for sink in phase.sinks for tile in tiles_of(sink)), known)
+    return slices(_wides_of(region, phase), known)
 
 
 def out_of_order(region: WideRegion, static: bool, kept: Collection[Value] = ()) -> TileError | None:
     """Returns an error if computing in parts would move a load behind a later store to the same memory, otherwise None.
 
-    If `static`, no load is repeated. Otherwise each phase repeats its loads, except those of the values `kept`.
+    If `static`, no load is repeated, and `loads_ahead` keep their place. Otherwise each phase repeats its loads, except
+    those of the values `kept`.
     """
-    sinks = [sink for phase in region.phases for sink in phase.sinks if not sink.results]
-    written = {memory for step in region.steps if isinstance(step, Op) for memory in _stored_by(step)}
-    written.update(sink.operands[0] for sink in sinks)
-    accesses = (op for op in region.block.ops if op.spec.access.kind and op not in sinks)
+    written = {memory for step in region.steps for _, memory in _stores_of(step)}
+    accesses = (op for op in region.block.ops if op.spec.access.kind and op not in region.sinks)
     if not any(None in written or op.operands[0] in written for op in accesses):
         return None  # most kernels store to other memories than they load from
     position = {op: i for i, op in enumerate(region.block.ops)}
     stored: list[tuple[Op, Value | None]] = []
-    known: set[Value] = set()
-    for step in region.steps:
-        if isinstance(step, Op):
-            stored += [(step, memory) for memory in _stored_by(step)]
-            continue
-        stored += [(sink, sink.operands[0]) for sink in step.sinks if not sink.results]
-        made = made_in(region, step, known)
+    known, done = set[Value](), set[Value]()
+
+    def moved(made: Collection[Op]) -> TileError | None:
         for op in made:
             memory = op.operands[0] if op.spec.access.kind and op in position else None
             later = [by for by, of in stored if memory and of in (None, memory) and position[by] > position[op]]
@@ -381,15 +382,66 @@ def out_of_order(region: WideRegion, static: bool, kept: Collection[Value] = ())
                 message = f"'{memory.name}' is loaded{in_line(op)} again, after a store to it{in_line(later[0])}"
                 hint = "store to another tensor" if static else "static parts, or stage it: what is loaded once"
                 return region.about.refused(message, hint)
+        return None
+
+    for step in region.steps:
+        ahead = slices(loads_ahead(region, step, known, done), known) if static else set[Op]()
+        wrong = moved(ahead)
+        known |= {r for op in ahead for r in op.results}
+        made = slices(_wides_of(region, step), known)
+        stored += _stores_of(step) if isinstance(step, WidePhase) else ()
+        if wrong := wrong or moved(made):
+            return wrong
         known |= {r for op in made for r in op.results if static or r in kept}
+        stored += _stores_of(step) if isinstance(step, Op) else ()
+        done |= {r for sink in step.sinks for r in sink.results} if isinstance(step, WidePhase) else set()
     return None
 
 
-def _stored_by(step: Op) -> Iterator[Value | None]:
-    """Yields the memories that an operation writes. Yields None for an operation that orders all memory for other
-    blocks."""
+def loads_ahead(
+    region: WideRegion, step: Op | WidePhase, known: Collection[Value], done: Collection[Value]
+) -> list[Wide]:
+    """Returns what static parts must load before a step, because the step writes the memory and the load comes first in
+    the program. Loads of the values `known` are done, and so are reductions with the results `done`."""
+    stores = list(_stores_of(step))
+    if not stores:
+        return []
+    position = {op: i for i, op in enumerate(region.block.ops)}
+    loads = [op for op in region.block.ops if op.spec.access.kind == "read" and op.results[0] in region.axes]
+    waits = {r for sink in region.sinks for r in sink.results if r not in done}
+
+    def follows(op: Op) -> bool:
+        return any(of in (None, op.operands[0]) and position[by] > position[op] for by, of in stores)
+
+    def sources(value: Value) -> list[Value]:
+        return value.op.operands if value.op is not None and value.op in position else []
+
+    def is_ready(op: Op) -> bool:
+        needs = set(reached(op.operands, sources))
+        return needs.isdisjoint(waits)
+
+    found = [op.results[0] for op in loads if op.results[0] not in known and follows(op) and is_ready(op)]
+    return [(value, region.axes[value]) for value in found]
+
+
+def _wides_of(region: WideRegion, step: Op | WidePhase) -> list[Wide]:
+    """Returns the tiles whose parts a step reads. The end of a loop's body reads those that the loop carries, and a
+    loop those with which it begins."""
+    if isinstance(step, WidePhase):
+        return [(tile, region.sinks[sink]) for sink in step.sinks for tile in tiles_of(sink)]
+    if step is region.block.ops[-1] and step.spec.control.ends:
+        return [(step.operands[number], axis) for number, axis in region.carried.items()]
+    return list(region.given.starts) if region.given is not None and step is region.given.loop else []
+
+
+def _stores_of(step: Op | WidePhase) -> Iterator[tuple[Op, Value | None]]:
+    """Yields the operations of a step that write, or order memory for other blocks, with the memories that they write.
+    The memory is None for an operation that orders all of them."""
+    if isinstance(step, WidePhase):
+        yield from ((sink, sink.operands[0]) for sink in step.sinks if not sink.results)
+        return
     for op in (step, *inside(step)):
         if writes(op):
-            yield op.operands[0]
+            yield step, op.operands[0]
         if any(e.kind in BONDS for e in op.spec.access.effects(op)):
-            yield None
+            yield step, None

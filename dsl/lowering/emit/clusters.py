@@ -29,7 +29,7 @@ def meet_cluster(w: Writer, op: Op, order: str) -> None:
 def _arrive(w: Writer, op: Op) -> None:
     """Emits the start of a block of a cluster, with the mbarriers of its exchanges in loops."""
     exchanges = exchanges_in(w.function.body)
-    for each in exchanges:
+    for each in {each.operands[0]: each for each in exchanges}.values():  # an unrolled loop has copies of an exchange
         if each.attrs["again"]:
             readers = w.function.warps * each.attrs["blocks"]
             counts = [1] * (2 * TURNS) + [readers] * 2

@@ -151,7 +151,7 @@ class CopiedBox:
         returns the reason."""
         start = constant_of(origin)
         if start is None:
-            return "a loop at run time takes it in parts, which 'static' writes out"
+            return "its parts begin at places known only at run time; those of 'static' parts of one block are known"
         if self.walks and axis == self.axes[1].along:
             return self._from_pixel(b, int(start), part)
         axes = tuple(_columns(b, each, int(start), part) if each.along == axis else each for each in self.axes)

@@ -245,6 +245,12 @@ def test_a_layout_of_a_value_in_a_branch_that_constants_leave_out_is_void(tmp_pa
     assert [error.message for error in check_file(path).errors] == ["kernel 'scaled' has no value 'uu' to lay out"]
 
 
+def test_a_line_of_an_imported_part_need_not_have_an_effect() -> None:
+    """`instruction acc, part: wgmma` of std/products.tile is for kernels that have one of both, or both."""
+    found = check_file(Path(__file__).parents[2] / "samples" / "matmul.tile")
+    assert not found.errors and not any("no effect" in note.message for note in found.notes)
+
+
 def test_assembled_variants_that_spill_are_told(tmp_path: Path) -> None:
     try:
         find("ptxas")

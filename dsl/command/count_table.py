@@ -22,7 +22,7 @@ ROWS = (
     *("time_us", "blocks", "threads", "shared_bytes", "registers", "spills", "occupancy", "sass", "sass_loop"),
     *("waits_with_a_barrier", "instructions", "moves", "active_lanes", "divergent_branches", "global_load_sectors"),
     *("global_store_sectors", "global_atomic_sectors", "sectors_over_fewest", "wavefronts", "wavefronts_over_fewest"),
-    *("conflicts", "mma", "shuffles", "barriers", "warp_barriers", "atomics", "atomic_waits"),
+    *("conflicts", "mma", "shuffles", "barriers", "cluster_barriers", "warp_barriers", "atomics", "atomic_waits"),
 )
 """The figures in the rows of a table. A figure that is 0 in all texts is left out."""
 GROUPS = ("registers", "instructions", "global_load_sectors", "wavefronts", "mma")

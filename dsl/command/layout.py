@@ -77,6 +77,7 @@ def show_lists(found: list[tuple[Request, Function, list[DrawnValue]]]) -> None:
 
     for request, function, tiles in found:
         title = f"{request.kernel} with {request.schedule or 'no schedule'}, {function.warps} warps"
+        title += f", clusters of {function.blocks_of_cluster} blocks" if function.blocks_of_cluster > 1 else ""
         spread = fragments(function)
         rows = [[str(t.line), t.name, t.kind, summary(function, t, spread)] for t in tiles]
         made = table(["line", "name", "type", "layout"], rows, left=4)

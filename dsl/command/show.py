@@ -151,8 +151,11 @@ def show_resources(launch: LaunchReport, named: bool) -> None:
         if c.shared_wavefronts:
             conflicts = number(c.bank_conflicts)
             line("", f"{amount(c.shared_wavefronts, 'shared wavefront')}, {conflicts} by bank conflicts")
-        nouns = {"warp barrier": c.barriers, "shuffle": c.shuffles, "atomic": c.atomics}
-        found = [amount(count, noun) for noun, count in nouns.items() if count]
+        # A barrier of a block or cluster counts once for each of its warps, as in the table of lines.
+        waits = {"block": c.barriers, "cluster": c.cluster_barriers}
+        found = [f"{amount(count, 'warp')} at {scope} barriers" for scope, count in waits.items() if count]
+        nouns = {"warp barrier": c.warp_barriers, "shuffle": c.shuffles, "atomic": c.atomics}
+        found += [amount(count, noun) for noun, count in nouns.items() if count]
         found += [f"{number(c.mma)} mma"] * bool(c.mma)
         if found:
             line("", ", ".join(found))

@@ -33,7 +33,7 @@ EXECUTOR = click.Choice(["processes", "dask", "ray"])
 
 
 @click.command()
-@shared("file values device example seconds seed log jobs plot edited choose skip_pass as_json")
+@shared("file values device arch_of_device example seconds seed log jobs plot edited choose skip_pass as_json")
 @click.option("--schedule", metavar="NAME[,NAME…]", help="Only these, instead of those that the conditions choose.")
 @click.option("--devices", metavar="cuda:0,cuda:1,…|all", help="Try points on these side by side, one process each.")
 @click.option("--executor", type=EXECUTOR, default="processes", help="Workers: of this host, or of a cluster.")
@@ -74,6 +74,13 @@ def check_options(options: dict[str, Any], choose: Any) -> None:
         raise TileError("option", None, "--write is for kernels as the file has them", hint)
     if options["devices"] is not None and (options["emulator"] or options["device"] != "auto"):
         raise TileError("option", None, "--devices stands in place of --device and --emulator", "--devices emulator")
+    # Tuned data are read by the name of the device alone, and the processes of --devices find targets by themselves.
+    for name in ("write", "devices"):
+        if options["arch"] is not None and options[name]:
+            hint = "leave out --arch, to tune for the target of the device"
+            raise TileError("option", None, f"--arch and --{name} exclude each other", hint)
+    if options["arch"] is not None and options["executor"] != "processes":
+        raise TileError("option", None, "--arch is for this process", "leave out --executor")
     if options["executor"] == "processes" and options["address"] is not None:
         raise TileError("option", None, "--address is of a cluster", "--executor dask, or ray")
     if options["write"] and options["edited"]:
@@ -144,7 +151,8 @@ def place_of(options: dict[str, Any], machines: Machines | None) -> TuningPlace:
     """The device, or one of several equal devices. Raises TileError, LaunchError or DeviceError."""
     from dsl.lab.place import find_place
 
-    place = machines.place if machines else find_place("emulator" if options["emulator"] else options["device"])
+    device = "emulator" if options["emulator"] else options["device"]
+    place = machines.place if machines else find_place(device, options["arch"])
     # The emulator does not rank by time, so writing its winners must be requested explicitly.
     if options["write"] and not place.is_timed and not options["emulator"]:
         hint = "--emulator writes them, under the emulator's name"

@@ -671,7 +671,9 @@ class KernelBuilder(Tiles):
             self.error("constant", iterable.loc, "the step of a range is 0")
         # The loop's test compares in the direction of the step, so the sign of the step must be known at compile time.
         if number is None and (self.facts.of(step).low or 0) <= 0:
-            self.error("constant", iterable.args[-1].loc, "the step of a range is a constant or known to be positive")
+            message = "the step of a range is a constant or known to be positive"
+            hint = "grid(0), the number of blocks, is; of another number write maximum(NUMBER, 1)"
+            self.error("constant", iterable.args[-1].loc, message, hint)
         return [start, stop, step]
 
     def _while(self, node: ast.While) -> None:

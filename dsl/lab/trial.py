@@ -136,7 +136,8 @@ class Trial:
     the result, or `agreement` if an output that passed these lines did.
 
     The last fields help to repeat the trial: `file` (the path as given), `seed` (for inputs and orders), `command`,
-    `commit` (of the project) and `made` (the time in UTC).
+    `commit` (of the project) and `made` (the time in UTC). `arch`, the target, identifies the trial, too: a device runs
+    kernels of several targets.
     """
 
     # these fields identify the trial: see KEY
@@ -171,6 +172,11 @@ class Trial:
     command: list[str] = field(default_factory=list)
     commit: str | None = None
     made: str = ""
+    arch: str = ""
+
+    def __post_init__(self) -> None:
+        # Older lines of `dsl tune` have the target in their requests only.
+        self.arch = self.arch or next((request.arch for request in self.requests), "")
 
     @property
     def key(self) -> str:
@@ -261,6 +267,7 @@ def blank_trial(
         source=program.digest(),
         device=place.name,
         driver=place.driver,
+        arch=place.arch,
         versions=versions(program.plugins),
         call=facts.call,
         options=dict(facts.options),
@@ -274,8 +281,8 @@ def blank_trial(
     )
 
 
-# The key has the fields before `status`, the forced options, and the seed.
-KEY = (*(f.name for f in fields(Trial)[:12]), "choices", "seed")
+# The key has the fields before `status`, the target, the forced options, and the seed.
+KEY = (*(f.name for f in fields(Trial)[:12]), "arch", "choices", "seed")
 
 
 def default_log(path: Path) -> Path:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dsl.lowering.ir.function import Function
+from dsl.lowering.directives.cluster_tiles import divided
+from dsl.lowering.ir.function import Function, walk
 from dsl.lowering.ir.location import printable
 from dsl.lowering.ir.types import SharedType
 from dsl.lowering.layouts.layout import Layout
@@ -28,7 +29,8 @@ def summary(function: Function, tile: DrawnValue, spread: dict[Layout, DrawnFrag
     if not isinstance(type, SharedType):
         layout = tile.value.tile.layout
         assert layout is not None
-        return describe(layout, spread)
+        blocks = divided(function).get(tile.name)
+        return describe(layout, spread) + (f", blocks {list(blocks[1])}" if blocks else "")
     beyond = [access.beyond for access in shared.accesses(function, tile.value)]
     known = [b for b in beyond if b is not None]
     words = []
@@ -36,7 +38,11 @@ def summary(function: Function, tile: DrawnValue, spread: dict[Layout, DrawnFrag
         words.append(f"up to {max(known) + 1} passes over the banks" if any(known) else "no bank conflicts")
     # If a mask or data decides which lanes access the tile, the number of conflicts is unknown.
     words += ["conflicts of some accesses unknown"] if None in beyond else []
-    return "; ".join(filter(None, [swizzle_words(type), *words])) or "no accesses"
+    if said := "; ".join(filter(None, [swizzle_words(type), *words])):
+        return said
+    # Operations on mbarriers and on the memory of other blocks have no lanes whose banks are counted.
+    users = dict.fromkeys(op.name for op in walk(function.body) if tile.value in op.operands)
+    return f"used by {', '.join(users)}" if users else "no accesses"
 
 
 def drawn(

@@ -7,7 +7,7 @@ row is timed. The timed launches alternate between the rows, so that a drift of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -30,7 +30,7 @@ from dsl.runtime.errors import DeviceError, RuntimeFault
 from dsl.runtime.renewed import in_a_row
 from dsl.studies.peers import Peer, PeerCall, PeerFailed, PeerLauncher, peers_of, roles_of
 from dsl.text import tree as ast
-from dsl.text.branches import named_ways, names_of_branch
+from dsl.text.branches import by_launch, named_ways
 from dsl.text.program import Program, reached_kernels
 from dsl.values.numbers import Numbers
 
@@ -131,26 +131,30 @@ def ways(
 
 
 def named_schedules(program: Program, name: str) -> list[str]:
-    """The schedules that a call of `name` may request. They are the schedules of a kernel, or those that the branches
-    of a dispatch name."""
+    """The schedules that a call of `name` may request, and that make a difference. They are the schedules of a kernel,
+    or those among which a launch of a dispatch chooses: several that it names, or its kernel's if it names none."""
     if name in program.kernels:
         return list(program.schedules_of(name))
     out: dict[str, None] = {}
-    for branch in program.dispatches[name].branches:
-        if len(branch.launches) == 1:
-            out |= dict.fromkeys(names_of_branch(branch))
+    for branches in by_launch(program.dispatches[name].branches):
+        for launches in zip(*(branch.launches for branch in branches), strict=True):
+            names = dict.fromkeys(item.name for launch in launches for item in launch.items if item.value is None)
+            if not names:
+                out |= dict.fromkeys(program.schedules_of(launches[0].name))
+            # Of several launches, one that names a single schedule has it in all branches.
+            elif len(names) > 1 or len(branches[0].launches) == 1:
+                out |= names
     return list(out)
 
 
 def unnamed_schedules(program: Program, name: str) -> list[str]:
-    """Returns further schedules that a call of a dispatch may request, although no branch has their name. They are
-    schedules of kernels that are the only launch of a branch."""
+    """Returns further schedules that a call of a dispatch may request, although no branch has their name: those of the
+    kernels that it launches."""
     if name in program.kernels:
         return []
     named = named_ways(program.dispatches[name])
-    launches = [branch.launches for branch in program.dispatches[name].branches]
-    alone = dict.fromkeys(each[0].name for each in launches if len(each) == 1)
-    return [schedule for kernel in alone for schedule in program.schedules_of(kernel) if schedule not in named]
+    kernels = dict.fromkeys(launch.name for b in program.dispatches[name].branches for launch in b.launches)
+    return [schedule for kernel in kernels for schedule in program.schedules_of(kernel) if schedule not in named]
 
 
 def option_values(program: Program, name: str) -> dict[str, list[Any]]:
@@ -224,6 +228,27 @@ class Bench:
         self.rows.append(row)
         self.calls.append(run.launcher.calls if row.report else [])
         return row
+
+    def add_ways(self, example: ast.Example, overrides: Overrides, ways: Iterable[BenchWay]) -> list[str]:
+        """Adds a row for each way to run an example, without repetitions. Returns the requested schedules that ran or
+        failed."""
+        shown: list[list[str]] = []
+        tried: list[str] = []
+        for way in ways:
+            if [way.schedule] in shown:
+                continue
+            tried += [] if way.schedule is None else [way.schedule]
+            row = self.add(example, overrides, way)
+            # Only now it is known which schedules several launches have. The file may have chosen the same.
+            if way.schedule is not None and row.report is not None and row.schedules in shown:
+                self.rows.pop()
+                self.calls.pop()
+                continue
+            shown.append(row.schedules)
+            # The first row is the file's own choice. If it fails, the other rows would fail, too.
+            if row.is_wrong:
+                break
+        return tried
 
     def add_peer(self, example: ast.Example, overrides: Overrides, peer: Peer, beside: int) -> BenchRow:
         """Adds a row for a peer, which replaces the launch of row `beside`. Runs the peer once and checks its results.
@@ -347,17 +372,9 @@ def bench(
     others = peers_of(peers, chosen_examples(program, examples, kernels))
     for example in chosen_examples(program, examples, kernels):
         overrides = resolve(program, example, values)
-        shown: list[list[str]] = []
         first = len(made.rows)
-        for way in ways(program, example, overrides, schedules):
-            if [way.schedule] in shown:
-                continue
-            missing.pop(way.schedule or "", None)
-            row = made.add(example, overrides, way)
-            shown.append(row.schedules)
-            # The first row is the file's own choice. If it fails, the other rows would fail, too.
-            if row.is_wrong:
-                break
+        for name in made.add_ways(example, overrides, ways(program, example, overrides, schedules)):
+            missing.pop(name, None)
         for file, kernels_of in by_hand.items():
             base = made_from(made.rows[first:], kernels_of)
             if base is not None:

@@ -266,6 +266,9 @@ class _Check:
                 self.contracts.judge_schedule(evidence)
                 self.check_grid(lowered.variant)
             for name, loc in lowered.variant.function.void:
+                # An imported part names what some kernels have: its reader can change neither the line nor the part.
+                if loc.source is not self.program.source:
+                    continue
                 message = f"a variant of kernel '{request.kernel}' has no '{name}': this line has no effect on it"
                 self.found.note(TileError("check", loc, message, "its constants leave out the branch that defines it"))
 
@@ -323,6 +326,7 @@ class _Check:
                 return None
             try:
                 self.guess(self.filled(kernel, request, extent), known)
+                self.note_other_dims(kernel, schedule, tried)
                 return None
             except TileError as error:
                 if costs_too_much(error):
@@ -369,6 +373,17 @@ class _Check:
         message = f"{of}, which no example launches, fits none of the tried dims: {one.message}"
         hint = one.hint or "launch it in an example, so that its dims are known"
         self.found.note(TileError("check", one.loc or kernel.loc, message, hint))
+
+    def note_other_dims(
+        self, kernel: ast.KernelDef, schedule: str | None, tried: list[tuple[Request, TileError]]
+    ) -> None:
+        """Adds a note if the schedule fits guessed dims, but not those with which examples launch the kernel."""
+        launched = any(name == kernel.name for name, _ in self.planned)
+        if not tried or not launched or (kernel.name, schedule) in self.asked or costs_too_much(tried[0][1]):
+            return
+        (one, *_) = tried[0][1].errors
+        message = f"'{kernel.name} with {schedule}' does not fit the dims of the examples: {one.message}"
+        self.found.note(TileError("check", one.loc or kernel.loc, message, one.hint))
 
     def filled(self, kernel: ast.KernelDef, request: Request, extent: int | None) -> Request:
         """Returns the request with a guessed value for each constant that nothing in the file sets."""

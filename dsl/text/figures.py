@@ -83,6 +83,7 @@ COLUMNS = {
         FigureColumn("mma", "mma"),
         FigureColumn("shuffles", "shuffles"),
         FigureColumn("barriers", "barriers"),
+        FigureColumn("cluster_barriers", "cluster barriers"),
         FigureColumn("warp_barriers", "warp barriers"),
         FigureColumn("atomics", "atomics"),
         FigureColumn("atomic_waits", "waits", "turns of atomics on one address"),

@@ -257,6 +257,20 @@ def test_a_schedule_that_no_branch_names_is_a_row(scale: str) -> None:
     assert result.exit_code != 0 and "can use 'spar'" in result.stderr and "'spare'" in result.stderr
 
 
+def test_schedules_of_one_of_several_launches_are_rows(tmp_path: Path) -> None:
+    """A launch beside others had the row of the file's own choice only, and `--schedule` hinted at the name it had."""
+    once = "    option ONCE in true, false\n", "    if ONCE: scale with narrow\n    else:\n"
+    text = SCALE.replace(once[0], "").replace(once[1], "").replace("        scale(", "    scale(")
+    path = tmp_path / "two.tile"
+    for named in ("narrow, broad, FACTOR = 1", "FACTOR = 1"):
+        path.write_text(text.replace("narrow, FACTOR = 1", named))
+        rows = told(str(path), "--example", "dispatched")
+        passed = [row["schedules"] for row in rows if row.get("passed")]
+        assert passed == [["narrow", "broad"], ["narrow", "narrow"], ["broad", "broad"]]
+        (row,) = told(str(path), "--example", "dispatched", "--schedule", "broad")
+        assert row["passed"] and row["schedules"] == ["broad", "broad"]
+
+
 def edited(scale: str, folder: Path, name: str, emit: Sequence[str], change: tuple[str, str]) -> str:
     """A stage of `scale` by hand: what `dsl compile` writes, with a change."""
     path = folder / name

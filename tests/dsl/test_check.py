@@ -245,6 +245,43 @@ def test_a_layout_of_a_value_in_a_branch_that_constants_leave_out_is_void(tmp_pa
     assert [error.message for error in check_file(path).errors] == ["kernel 'scaled' has no value 'uu' to lay out"]
 
 
+def test_a_schedule_that_does_not_fit_the_dims_of_the_examples_is_told(tmp_path: Path) -> None:
+    """'no errors' was all, as it fits other dims, and a run of the example with it failed."""
+    text = """\
+kernel k(y: f32[n], x: f32[n]; TILE = 64):
+    grid cdiv(n, TILE)
+    i = block(0) * TILE
+    v = x[i : i + TILE]
+    y[i : i + TILE] = v
+
+schedule small of k:
+    TILE = 32
+
+schedule large of k:
+    TILE = n
+    warps = n // 128
+    layout v: vector [4], lanes [32], warps [n // 128]
+
+example:
+    n = 96
+    x, y = ones(f32[n]), empty(f32[n])
+    k(y, x)
+"""
+    path = tmp_path / "a.tile"
+    path.write_text(text)
+    found = check_file(path)
+    (note,) = found.notes
+    assert not found.errors and note.message.startswith("'k with large' does not fit the dims of the examples: ")
+    path.write_text(text.replace("n = 96", "n = 256"))
+    assert not check_file(path).notes
+
+
+def test_a_line_of_an_imported_part_need_not_have_an_effect() -> None:
+    """`instruction acc, part: wgmma` of std/products.tile is for kernels that have one of both, or both."""
+    found = check_file(Path(__file__).parents[2] / "samples" / "matmul.tile")
+    assert not found.errors and not any("no effect" in note.message for note in found.notes)
+
+
 def test_assembled_variants_that_spill_are_told(tmp_path: Path) -> None:
     try:
         find("ptxas")

@@ -266,6 +266,16 @@ def test_conflicts_stand_out(tmp_path: Path) -> None:
     assert re.search(r"128 +1, 8 +1, 0 +1, 24 +1, 16", swizzled_rows)
 
 
+def test_tiles_that_several_blocks_compute_say_so() -> None:
+    """`blocks` was not shown, and the memory of an exchange had "no accesses"."""
+    softmax = str(ROOT / "samples" / "softmax.tile")
+    asked = ("layout", softmax, "cols=65536", "rows=4", "T=f32", "SHARING=4", "--schedule", "whole", "--arch", "sm_90a")
+    listed = dsl(*asked).stdout
+    assert "warps, clusters of 4 blocks" in listed
+    assert re.search(r"v +f32\[1, \d+\] +vector \[1, 4\], lanes \[1, 32\], warps \[1, \d+\], blocks \[1, 4\]", listed)
+    assert re.search(r"exchanged +shared u8\[\d+\] +used by cluster_gather", listed) and "no accesses" not in listed
+
+
 def test_lanes_are_said_in_ranges() -> None:
     assert shared.ranges([0, 1, 2, 3, 8]) == "0-3,8"
 

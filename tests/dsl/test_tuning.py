@@ -155,11 +155,26 @@ def test_all_tries_every_branch_but_options_are_the_callers(double: Path) -> Non
         (["--for", "rows=1:"], "there is no dim 'rows'"),
         (["--for", "n=big"], "is not NAME=LOW:HIGH"),
         (["--example", "x"], "no example 'x'"),
+        (["--arch", "sm_90a", "--emulator", "--write"], "--arch and --write exclude each other"),
+        (["--arch", "sm_20"], "unknown target 'sm_20'"),
     ],
 )
 def test_wrong_arguments_are_errors(double: Path, arguments: list[str], says: str) -> None:
     result = dsl("tune", double, "--device", "emulator", *arguments)
     assert result.exit_code == 2 and says in result.stderr
+
+
+def test_targets_have_trials_of_their_own(double: Path) -> None:
+    """One emulated device runs kernels of several targets, and a trial of one stood for the other."""
+    log = double.parent / "log.jsonl"
+    log.write_text("")
+    for arch, device in (("sm_90", EMULATED), ("sm_90a", EMULATED), ("sm_80", "emulated A100")):
+        before = len(log.read_text().splitlines())
+        asked = ("tune", double, "warps=1", "--emulator", "--arch", arch, "--log", log, "--jobs", "0")
+        assert dsl(*asked).stdout.startswith(f"{device} ({arch})")
+        made = log.read_text().splitlines()
+        assert len(made) > before and {json.loads(line)["arch"] for line in made[before:]} == {arch}
+        assert dsl(*asked).exit_code == 0 and log.read_text().splitlines() == made  # all are known
 
 
 # ---- what is thrown out ----

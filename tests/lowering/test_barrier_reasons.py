@@ -71,6 +71,8 @@ wait(0)
 store(y[i], t)
 """
 
+PROMISE = "; store(…, order=none) promises that they differ"
+
 
 @pytest.mark.parametrize(
     ("body", "wanted"),
@@ -87,7 +89,7 @@ store(y[i], t)
             "store(y[i // 3 * 3 + i % 3 * n], load(x[0, i]))\nstore(y[255 - i], load(x[1, i]))",
             {
                 "barrier.y.store": "y.store in line 4 and y.store in line 5 may meet across warps: "
-                "where y.store is depends on '*' in line 4"
+                "where y.store is depends on '*' in line 4" + PROMISE
             },
         ),
         (
@@ -101,14 +103,14 @@ store(y[i], t)
             "v = load(x[0, 0 : 128])\nstore(y[n : n + 128], v)\nstore(y[m : m + 128], v)",
             {
                 "barrier.y.store": "y.store in line 5 and y.store in line 6 may meet across warps: "
-                "one counts from 'n', the other from 'm'"
+                "one counts from 'n', the other from 'm'" + PROMISE
             },
         ),
         (
             "for static r in range(2):\n    b = at[r]\n    store(y[b : b + 128], load(x[r, 0 : 128]))",
             {
                 "barrier.y.store": "y.store in line 6 and y.store in line 6 may meet across warps: "
-                "each counts from its own 'b'"
+                "each counts from its own 'b'" + PROMISE
             },
         ),
         (

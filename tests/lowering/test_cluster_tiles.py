@@ -98,7 +98,26 @@ REFUSED = {
     "a cluster has 1 to 16 blocks; this has 64": (BLOCKS.format(64), "sm_90a"),
     "are divided among blocks along 2 axes": (BLOCKS.format(2).replace("blocks [1", "blocks [2"), "sm_90a"),
     "they share the grid's tiles in another way": (BLOCKS.format(2) + "\n    cluster 2", "sm_90a"),
+    "2 blocks share 'v' along axis 0, and its 'loop' goes along axis 1": (
+        "loop v, 1: static 256\n    " + BLOCKS.format(1).replace("blocks [1", "blocks [2"),
+        "sm_90a",
+    ),
+    "'blocks' has 1 extent; the tile has rank 2": (BLOCKS.format(2).replace("blocks [1, ", "blocks ["), "sm_90a"),
+    "'y' cannot be stored by TMA: the blocks of a cluster ('blocks') take it in parts": (
+        BLOCKS.format(2) + "\n    stage y: tma",
+        "sm_90a",
+    ),
     "'blocks' has 3 extents; the tile has rank 2": (BLOCKS.format(2).replace("blocks [1", "blocks [1, 1"), "sm_90a"),
+}
+
+
+HINTS = {
+    "2 blocks cannot share 'v', 2048 elements along axis 1, in parts of 2048": (
+        "loop v, 1: static 1024, or fewer blocks"
+    ),
+    "2 blocks share 'v' along axis 0, and its 'loop' goes along axis 1": "blocks [1, 2]",
+    "'blocks' has 1 extent; the tile has rank 2": "one for each axis: blocks [1, 2]",
+    "'y' cannot be stored by TMA: the blocks of a cluster ('blocks') take it in parts": "stage y: shared",
 }
 
 
@@ -108,6 +127,17 @@ def test_what_is_refused(message: str) -> None:
     with pytest.raises(TileError) as error:
         compile_kernel(KERNEL.format(lines=lines, type="f32"), given("f32", 2, 2048), arch=arch)
     assert message in error.value.message and error.value.loc is not None
+    assert HINTS.get(message) in (error.value.hint, None)
+
+
+def test_barriers_of_a_cluster_are_no_barriers_of_a_block() -> None:
+    """An arrival and a wait counted as two barriers of the block, in contracts, too."""
+    text, args = KERNEL.format(lines=WAYS["one part a block"], type="f32"), given("f32", 3, 2048)
+    counted = run(text, args, arch="sm_90a").counters.totals
+    ptx = compile_kernel(text, args, arch="sm_90a").ptx
+    blocks, warps = 3 * 8, 2
+    assert counted.barriers == blocks * warps * ptx.count("bar.sync")
+    assert counted.cluster_barriers == blocks * warps * ptx.count("barrier.cluster.wait") > 0
 
 
 def in_block(head: str, type: str, way: str) -> str:

@@ -94,16 +94,22 @@ def _check_parts(function: Function, name: str, pin: Pin, axis: int, count: int)
     """Adds a `loop` line for a tile without one, in the longest parts that are powers of two. Raises TileError for
     parts that the blocks cannot share."""
     tiles, lines = named_tiles(function, name), dict(function.by_subject("loop", tuple))
-    extents_of(pin, "blocks", len(tiles[0].shape))
+    rank = len(tiles[0].shape)
+    extents_of(pin, "blocks", rank)
+    along, part, static = lines.get(name, (axis, None, True))
+    if along != axis:
+        message = f"{count} blocks share '{name}' along axis {axis}, and its 'loop' goes along axis {along}"
+        raise TileError("schedule", pin.loc, message, f"blocks {[count if at == along else 1 for at in range(rank)]}")
     extent = tiles[0].shape[axis]
     each = extent // count
-    part = lines[name][1] if name in lines else max(1, each & -each)
-    if extent % (part * count):
-        message = f"{count} blocks cannot share '{name}', {extent} elements along axis {axis}, in parts of {part}"
-        hint = f"loop {name}, {axis}: {each & -each}, or fewer blocks" if each and name in lines else "fewer blocks"
-        raise TileError("schedule", pin.loc, message, hint)
+    least = each & -each  # the longest parts that are a power of two
+    if extent % ((part or 1) * count):
+        message = f"{count} blocks cannot share '{name}', {extent} elements along axis {axis}"
+        message += f", in parts of {part}" if part else ""
+        line = f"loop {name}, {axis}: {'static ' * static}{least}"
+        raise TileError("schedule", pin.loc, message, f"{line}, or fewer blocks" if part and least else "fewer blocks")
     if name not in lines:
-        lines[name] = axis, part, True
+        lines[name] = axis, max(1, least), True
         function.attrs["loop"] = dict(lines)
         function.lines["loop", name] = pin.loc
 

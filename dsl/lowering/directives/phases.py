@@ -33,6 +33,7 @@ from dsl.lowering.directives.wide import (
     starts_with,
     tiles_of,
 )
+from dsl.lowering.hopper.boxes import OF_BLOCKS, CopiedBox
 from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Block, Op, Value, replace_uses, uses, walk
 from dsl.lowering.ir.types import I1, INDEX, U8, SharedType, TileType
@@ -126,6 +127,9 @@ class PhaseMaker(PartMaker):
         """Makes `part`, a part of unaligned rows, the current part."""
         self.memo.update({wide: value for wide, value in part.known.items() if wide not in self.memo})
         self.row_part = part
+
+    def box(self, op: Op, axis: int) -> CopiedBox | str:
+        return super().box(op, axis) if self.blocks == 1 else OF_BLOCKS
 
     def counted(self) -> Value:
         return super().counted() if self.row_part is None else self.row_part.column

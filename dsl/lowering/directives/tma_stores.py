@@ -22,7 +22,7 @@ from dsl.lowering.building.builder import Builder
 from dsl.lowering.directives.slices import enclosing, located
 from dsl.lowering.directives.staged import shared_tile, taken_names
 from dsl.lowering.directives.tma import TMA, boxed, flaw_of_box, part_of_rows, swizzle_of_box
-from dsl.lowering.hopper.boxes import AHEAD, CopiedBox, with_box
+from dsl.lowering.hopper.boxes import AHEAD, OF_BLOCKS, CopiedBox, with_box
 from dsl.lowering.ir.function import Block, Function, Op, Value, blocks_of, in_line, parents, put, walk
 from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.targets import Target
@@ -100,7 +100,7 @@ def flaw_of_store(
             return f"the kernel accesses it elsewhere, too{in_line(other)}", shared
     if any(parting(outside) is not None for outside in enclosing(op, around)):
         return f"it is stored in a branch of threads{in_line(op)}", shared
-    if op.attrs.get("no_box", "").startswith(AHEAD):
+    if op.attrs.get("no_box", "").startswith((AHEAD, OF_BLOCKS)):
         return op.attrs["no_box"], shared
     wrong = flaw_of_box(function, target, facts, op)
     if wrong is not None:

@@ -28,6 +28,8 @@ ATOM = 8
 LEAST_ARCH, MOST_OF_BOX, MOST_OF_AXES = 90, 256, 5
 """The first target with TMA, the maximum number of elements of a box along an axis, and the maximum number of axes."""
 
+OF_BLOCKS = "the blocks of a cluster ('blocks') take it in parts, and only a run knows where each begins"
+"""The reason why no box is stored from a tile that several blocks compute."""
 AHEAD = "no box is stored that begins ahead of the first element"
 """A TMA store of a box that begins before the first element fails with an illegal instruction error. No manual mentions
 this (17 corners tried on an H200, driver 580.159.04). Loads may begin anywhere."""

@@ -97,7 +97,10 @@ def extents_of(pin: Pin, key: str, rank: int) -> tuple[int, ...]:
     numbers are 1. Raises TileError `layout` for wrong numbers."""
     row = pin.parts.get(key, [1] * rank)
     if len(row) != rank:
-        raise TileError("layout", pin.loc, f"'{key}' has {len(row)} extents; the tile has rank {rank}")
+        message = f"'{key}' has {len(row)} extent{'s' * (len(row) != 1)}; the tile has rank {rank}"
+        filled = [1] * (rank - len(row)) + list(row)
+        hint = f"one for each axis: {key} {filled}" if len(row) < rank else "one for each axis of the tile"
+        raise TileError("layout", pin.loc, message, hint)
     for extent in row:
         if not isinstance(extent, int) or isinstance(extent, bool) or extent < 1 or extent & (extent - 1):
             hint = f"{key} {[1] * (rank - 1) + [2]}, or 4, 8 …"

@@ -29,6 +29,9 @@ class Counters:
     each warp instruction accesses. `global_ideal_sectors` is the least number of sectors for this many bytes. If each
     access moves a sector for only 4 bytes, `global_ideal_sectors` is an eighth of the sectors moved.
 
+    `barriers`, `cluster_barriers` and `warp_barriers` count the warps that arrive at barriers of a block, that wait at
+    barriers of a cluster, and that execute barriers of a warp.
+
     `atomic_waits` counts atomic operations that must wait for another one on the same address. In shared memory, an
     operation waits only for other lanes of its warp. In global memory, each instruction counts the operations of the
     whole launch on its most used address. `products` counts multiply-adds of tensor cores, each as the number of 16-bit
@@ -53,6 +56,7 @@ class Counters:
     global_store_bytes: float = 0
     global_atomic_bytes: float = 0
     barriers: float = 0
+    cluster_barriers: float = 0
     warp_barriers: float = 0
     atomics: float = 0
     atomic_waits: float = 0

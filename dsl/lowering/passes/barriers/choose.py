@@ -8,6 +8,7 @@ from dsl.lowering.ir.function import Function, Op, Reason, Value, in_line, subje
 from dsl.lowering.ir.targets import WARP
 from dsl.lowering.known.affine import Terms
 from dsl.lowering.ops import operand
+from dsl.lowering.ops.memory import space_of
 from dsl.lowering.passes.barriers.conflicts import meeting
 from dsl.lowering.passes.barriers.insert import Placed
 from dsl.lowering.passes.barriers.remove import RemovalOutcome
@@ -79,7 +80,7 @@ class _Reasons:
             first,
             second,
             need.scope,
-            doubt=self.doubt(first, past, second, touch),
+            doubt=self.doubt(first, past, second, touch) + self.promise(first, past, second, touch),
             earlier_iteration=earlier_iteration,
             order=next((t.bond for t in (past, touch) if t.bond is not None), ""),
             once=placed.before is not need.op,
@@ -150,6 +151,14 @@ class _Reasons:
         if met.doubt is Doubt.BASE and past.offsets is not None and touch.offsets is not None:
             return self.counted_from(past.offsets.terms, touch.offsets.terms)
         return met.doubt.value
+
+    def promise(self, earlier: Op, past: Touch, later: Op, touch: Touch) -> str:
+        """Returns how the text can say that two stores touch different elements, if that is not known."""
+        met = meeting(past, touch, self.order.warps) if past.bond is None and touch.bond is None else None
+        stores = all(op.spec.access.kind == "write" and space_of(op.operands[0]) == "global" for op in (earlier, later))
+        if met is None or met.doubt is None or not stores:
+            return ""
+        return "; store(…, order=none) promises that they differ"
 
     def is_masked(self, op: Op, touch: Touch) -> bool:
         """Whether an access may skip elements. A copy never skips any: where its mask is off, it writes zeros."""

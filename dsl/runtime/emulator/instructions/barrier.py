@@ -20,8 +20,6 @@ def barrier(code: Code, ins: PtxInstruction) -> Op:
     words = [word for word in ins.opcode[1:] if word != "cta"]
     mode = words[0]
     aligned = ins.opcode[0] == "bar" or "aligned" in words
-    if mode == "cluster":
-        return cluster_barrier(code, words[1:])
     if mode == "red":
         return reduction(code, ins, words, aligned)
     number, count = participants(code, ins.operands)
@@ -63,8 +61,11 @@ def reduced(kind: str, votes: Any, present: Any) -> Any:
     return votes == present if kind == "and" else votes > 0
 
 
-def cluster_barrier(code: Code, words: list[str]) -> Op:
-    """Implements `barrier.cluster.{arrive,wait}`. A `.relaxed` arrival does not order the thread's writes before the
-    barrier."""
+@instruction("barrier.cluster.arrive", effect=True, sync="barrier")
+@instruction("barrier.cluster.wait", effect=True, sync="barrier", counts="cluster_barriers")
+def cluster_barrier(code: Code, ins: PtxInstruction) -> Op:
+    """Implements `barrier.cluster.{arrive,wait}`, which together are one barrier: only the wait counts. A `.relaxed`
+    arrival does not order the thread's writes before the barrier."""
+    words = ins.opcode[2:]
     code.record.barrier = BarrierOperands(f"cluster.{words[0]}", "aligned" in words, orders="relaxed" not in words)
     return nothing

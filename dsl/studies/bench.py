@@ -114,7 +114,8 @@ def ways(
     program: Program, example: ast.Example, overrides: Overrides, wanted: Collection[str] = ()
 ) -> Iterator[BenchWay]:
     """Yields the ways to run an example: each combination of the dispatch's options, then each schedule. If `wanted`
-    names schedules, yields only these. Options that `overrides` sets are not varied.
+    names schedules, yields only these. Options that `overrides` sets are not varied, nor those that an example of the
+    file sets, such as CAUSAL: they belong to the problem.
     """
     lines = [line for line in example.lines if isinstance(line, ast.Launch)]
     # With several launches, the name of a schedule would not say which launch it is for.
@@ -124,10 +125,17 @@ def ways(
         yield from (BenchWay(schedule=name) for name in known if name in wanted)
         return
     options = {name: values for line in lines for name, values in option_values(program, line.name).items()}
-    options = {name: values for name, values in options.items() if name not in overrides.options}
+    settled = {*overrides.options, *(name for each in program.examples for name in _options_set(each))}
+    options = {name: values for name, values in options.items() if name not in settled}
     for chosen in product(*options.values()):
         yield BenchWay(dict(zip(options, chosen, strict=True)))
     yield from (BenchWay(schedule=name) for name in schedules)
+
+
+def _options_set(example: ast.Example) -> Iterator[str]:
+    for line in example.lines:
+        if isinstance(line, ast.Launch):
+            yield from (*line.keywords, *(item.name for item in line.items if item.value is not None))
 
 
 def named_schedules(program: Program, name: str) -> list[str]:

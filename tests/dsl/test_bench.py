@@ -130,6 +130,18 @@ def test_options_and_steps_of_a_dispatch(scale: str) -> None:
     assert told(scale, "--example", "dispatched", "ONCE=false")[0]["schedules"] == ["narrow", "broad"]
 
 
+def test_an_option_that_an_example_sets_belongs_to_the_problem(tmp_path: Path) -> None:
+    """Another example's ONCE=false makes it no choice of the benchmark."""
+    path = tmp_path / "scale.tile"
+    again = SCALE[SCALE.index("example dispatched:") : SCALE.index("example wrong:")]
+    path.write_text(
+        SCALE + "\n" + again.replace("dispatched", "twice").replace("twice(y, x)", "twice(y, x) with ONCE=false")
+    )
+    for name, schedules in (("dispatched", ["narrow"]), ("twice", ["narrow", "broad"])):
+        rows = told(str(path), "--example", name)
+        assert rows[0]["schedules"] == schedules and all(row["passed"] and not row["options"] for row in rows)
+
+
 def test_a_wrong_result_is_told(scale: str) -> None:
     result = dsl(scale, "--example", "wrong", "--schedule", "broad")
     assert result.exit_code == 1 and "WRONG" in result.stdout

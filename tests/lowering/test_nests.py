@@ -73,6 +73,29 @@ def test_a_nest_whose_rounds_ask_for_their_counter_stays_one() -> None:
     assert loops(kernel) == 2
 
 
+def test_a_loop_inside_may_ask_for_the_counter_of_a_pipelined_one() -> None:
+    """Of its staged copies, and of nothing else in the loop around."""
+    text = """
+kernel k(y: f32[rows, cols], z: f32[rows, cols], x: f32[rows, cols], n: s32, e: s32; R = 4, C = 256):
+    grid 1
+    for h in range(n - 3, n):
+        for i in range(2):
+            u = x[2 * R : 2 * R + R, 0 : C]
+            y[h * R : h * R + R, 0 : C] = u - max(u, axis=1, keepdims=true)
+            for j in range(e):
+                z[j * R : j * R + R, 0 : C] = x[i * R : i * R + R, 0 : C] * 2.0
+
+schedule s of k:
+    warps = 4
+    stage x: shared
+"""
+    x = np.random.default_rng(1).standard_normal((12, 251)).astype(np.float32)
+    args = {"y": np.zeros_like(x), "z": np.zeros_like(x), "x": x, "n": 3, "e": 3}
+    launch(compile_kernel(text, args), args)
+    assert np.array_equal(args["y"], np.tile(x[8:] - x[8:].max(1, keepdims=True), (3, 1)))
+    assert np.array_equal(args["z"], np.tile(x[4:8] * 2, (3, 1)))
+
+
 @pytest.mark.parametrize("taps", [1, 2, 3])
 def test_a_loop_of_one_round_is_none(taps: int) -> None:
     """Nor is there a stage that no iteration uses."""

@@ -642,7 +642,7 @@ class _Pipeline:
             ):
                 return False
         asked = [v for loop in loops[1:] for v in loop.operands[:2]]
-        asked += [v for op in self._rest() for v in op.operands]
+        asked += [v for op in self._rest() for v in reads(op)]
         given = {v for loop in loops[:-1] for v in loop.regions[0].args} | {self.nest.counters[-1]}
         return not leaves_of(slice_of(self.scope, asked), asked) & given
 

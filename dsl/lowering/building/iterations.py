@@ -1,8 +1,8 @@
-"""Copies loop iterations, and adds loop-carried values."""
+"""Copies loop iterations, and adds or divides loop-carried values."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from dsl.lowering.building.loop_forms import iterations_of
 from dsl.lowering.ir.fold import constant_of
@@ -53,6 +53,36 @@ def hand_on(loops: Sequence[Op], following: Sequence[Value]) -> None:
     for loop in reversed(loops):  # the results of an inner loop are the next values of the enclosing loop
         loop.regions[0].ops[-1].operands += following
         following = loop.results[len(loop.results) - len(following) :]
+
+
+def carry_in_parts(
+    loop: Op,
+    starts: Mapping[int, Sequence[Value]],
+    inside: Mapping[int, Sequence[Value]],
+    following: Mapping[int, Sequence[Value]],
+) -> dict[Value, list[Value]]:
+    """Replaces loop-carried values of a `for` by several values each:
+
+        for i, s = 0:                  for i, s0 = 0, s1 = 0:
+            yield s + v          →         yield s0 + v0, s1 + v1
+
+    The keys of all maps are the positions of the replaced values. `starts` has the new values before the loop, `inside`
+    the new arguments of the body, and `following` those for the next iteration. Returns the results that replace each
+    old result."""
+    body, control = loop.regions[0], loop.spec.control
+    behind = {number: [Value(v.type, loop, v.name) for v in values] for number, values in inside.items()}
+    made = {loop.results[number]: values for number, values in behind.items()}
+    loop.operands = loop.operands[: control.leading] + _several(loop.operands[control.leading :], starts)
+    body.args = body.args[: control.counters] + _several(body.args[control.counters :], inside)
+    body.ops[-1].operands = _several(body.ops[-1].operands, following)
+    loop.results = _several(loop.results, behind)
+    for old in made:
+        old.op = None
+    return made
+
+
+def _several(values: Sequence[Value], parts: Mapping[int, Sequence[Value]]) -> list[Value]:
+    return [each for number, value in enumerate(values) for each in parts.get(number, [value])]
 
 
 def known_iterations(loop: Op) -> int | None:

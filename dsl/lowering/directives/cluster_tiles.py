@@ -20,9 +20,9 @@ from math import prod
 
 from dsl.lowering.building.builder import Builder
 from dsl.lowering.directives.grid import has_effect, replace_grid, write_where
-from dsl.lowering.directives.slices import inside, located
+from dsl.lowering.directives.slices import around, inside, located
 from dsl.lowering.directives.subjects import named_tiles
-from dsl.lowering.directives.wide import Surroundings, WideRegion, WideSubject
+from dsl.lowering.directives.wide import WideRegion, WideSubject
 from dsl.lowering.ir.function import Block, Function, Value, in_line, uses, walk
 from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.schedule import Pin, extents_of
@@ -171,11 +171,13 @@ def parts_of_block(region: WideRegion, part: int) -> tuple[int, int]:
 def meet(function: Function) -> None:
     """Lets the blocks of each cluster wait for each other before their first exchange, and at the end, if an exchange
     is in a loop."""
-    body, b, exchanges = function.body, Builder(located(function, function.body.ops[0])), exchanges_in(function.body)
-    places = [number for number, op in enumerate(body.ops) if not {op, *inside(op)}.isdisjoint(exchanges)]
-    if places:
-        b.op("cluster_wait")
-        body.ops[places[0] : places[0]] = b.block.ops
+    body, exchanges = function.body, exchanges_in(function.body)
+    if not exchanges:
+        return
+    b = Builder(located(function, body.ops[0]))
+    b.op("cluster_wait")
+    first = [exchanges[0] in (op, *inside(op)) for op in body.ops].index(True)
+    body.ops[first:first] = b.block.ops
     if any(each.attrs["again"] for each in exchanges):
         b.block = Block()
         b.op("cluster_leave")
@@ -184,10 +186,9 @@ def meet(function: Function) -> None:
 
 def _is_run_by_all(region: WideRegion) -> bool:
     """Whether all blocks of a cluster run a region equally often: it stands in loops that count, or in none."""
-    around, block = Surroundings(region.function), region.block
-    while block in around.loops:
-        block = around.home[around.loops[block]]
-    return block is region.function.body
+    if region.loop is None:
+        return region.block is region.function.body
+    return all(op.spec.control.counters for op in around(region.function, region.loop))
 
 
 def check_divided(function: Function) -> None:

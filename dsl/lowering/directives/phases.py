@@ -13,17 +13,15 @@ from functools import cached_property
 from math import prod
 
 from dsl.lowering.building.builder import Builder
-from dsl.lowering.building.iterations import carry, hand_on
-from dsl.lowering.directives.carried import LEADING, carry_in_parts
+from dsl.lowering.building.iterations import carry, carry_in_parts, hand_on
 from dsl.lowering.directives.cluster_tiles import first_block, parts_of_block
 from dsl.lowering.directives.joins import joined
 from dsl.lowering.directives.kept import Kept, places_of
 from dsl.lowering.directives.part_maker import PartMaker
 from dsl.lowering.directives.rows import AnyRows, RowPart, RowParts
-from dsl.lowering.directives.slices import located, reached
+from dsl.lowering.directives.slices import around, located, reached
 from dsl.lowering.directives.staged import copy, shared_tile, taken_names
 from dsl.lowering.directives.wide import (
-    Surroundings,
     Wide,
     WidePhase,
     WideRegion,
@@ -255,10 +253,7 @@ class PhaseMaker(PartMaker):
     def turn(self) -> Value | None:
         """Returns how often the region's block was executed before, or None if it is straight code."""
         if self.region.loop is not None and not self.turns:
-            loops, around = [self.region.loop], Surroundings(self.region.function)
-            while (block := around.home[loops[0]]) in around.loops:
-                loops.insert(0, around.loops[block])
-            b = Builder(self.b.loc)
+            loops, b = around(self.region.function, self.region.loop), Builder(self.b.loc)
             self.turns = carry(loops, [b.index(0)], ["turn"])
             self.allocated.ops += b.block.ops
             hand_on(loops, [self.b.value("add", self.turns[0], self.b.index(1))])
@@ -319,11 +314,11 @@ class StaticParts(PhaseMaker):
                 parts = dict(zip(places, self.all_parts(*wide), strict=True))
                 op.operands = [parts.get(v, v) for v in op.operands]
         if self.inside and op.spec.control.ends:
-            self.hand_on(op)
+            self.end_of_body(op)
         else:
             super().keep(op)
 
-    def hand_on(self, end: Op) -> None:
+    def end_of_body(self, end: Op) -> None:
         """Ends the loop's body: passes the parts of what the loop carries to the next iteration."""
         loop, carried = self.region.loop, self.region.carried
         assert loop is not None
@@ -345,7 +340,7 @@ class StaticParts(PhaseMaker):
         the block around the loop is computed in parts."""
         b, made = Builder(self.b.loc), dict[int, list[Value]]()
         for number, parts in self.inside.items():
-            whole = loop.operands[LEADING + number]
+            whole = loop.operands[loop.spec.control.leading + number]
             start = constant_of(whole)
             if start is None:
                 wide = whole, self.region.carried[number]

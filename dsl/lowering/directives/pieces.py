@@ -349,9 +349,7 @@ class _Pieces:
         later: list[Op] = []
         for op in self.ops[:end]:
             # Operations with effects, such as prints, keep their order.
-            in_order = (
-                not op.spec.pure and not is_load(op) and any(not each.spec.pure for each in later if not is_load(each))
-            )
+            in_order = _has_effects(op) and any(map(_has_effects, later))
             if in_order or waiting.intersection(reads(op)) or waiting.intersection(op.results):
                 waiting.update(op.results)
                 later.append(op)

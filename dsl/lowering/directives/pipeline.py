@@ -28,8 +28,8 @@ from dsl.lowering.building.iterations import carry, hand_on, known_iterations
 from dsl.lowering.directives.grid import TILE
 from dsl.lowering.directives.places import Split, also, is_linear, split
 from dsl.lowering.directives.resident import choose_resident
-from dsl.lowering.directives.roles import PipelinedLoop, around, roles
-from dsl.lowering.directives.slices import impure, leaves_of, located, made_anew, reads, slice_of, without
+from dsl.lowering.directives.roles import PipelinedLoop, roles
+from dsl.lowering.directives.slices import around, impure, leaves_of, located, made_anew, reads, slice_of, without
 from dsl.lowering.directives.staged import CopyHead, read_stage, retype
 from dsl.lowering.directives.staged import copy as make_copy
 from dsl.lowering.ir.fold import constant_of

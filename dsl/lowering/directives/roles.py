@@ -30,7 +30,7 @@ from dsl.lowering.building.builder import Builder
 from dsl.lowering.building.iterations import carry, hand_on
 from dsl.lowering.directives.multicast import multicast
 from dsl.lowering.directives.resident import copied_ahead
-from dsl.lowering.directives.slices import enclosing, inside, located, without
+from dsl.lowering.directives.slices import around, inside, located, without
 from dsl.lowering.directives.staged import CopyHead, read_stage, retype, shared_tile, taken_names
 from dsl.lowering.directives.tma import TMA
 from dsl.lowering.hopper.boxes import CopiedBox
@@ -148,11 +148,6 @@ def _pipelines(
         pipelines.append(_RingPipeline(level, tile, base, number))
         base += 2 * level.stages
     return pipelines
-
-
-def around(function: Function, inner: Op) -> list[Op]:
-    """Returns `inner` and the operations that contain it, the outermost first."""
-    return [inner, *enclosing(inner, parents(function.body))][::-1]
 
 
 def _copy_ahead(b: Builder, loops: list[Op], head: CopyHead, ops: list[Op]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from typing import TypeVar
 
 from dsl.lowering.building.builder import Builder
-from dsl.lowering.ir.function import Function, Op, Value, walk
+from dsl.lowering.ir.function import Function, Op, Value, parents, walk
 from dsl.lowering.ir.location import Loc, Source
 
 
@@ -42,6 +42,11 @@ def enclosing(op: Op, outside: Mapping[Op, Op]) -> Iterator[Op]:
     while op in outside:
         op = outside[op]
         yield op
+
+
+def around(function: Function, inner: Op) -> list[Op]:
+    """Returns `inner` and the operations that contain it, the outermost first."""
+    return [inner, *enclosing(inner, parents(function.body))][::-1]
 
 
 def slice_of(ops: Sequence[Op], wanted: Iterable[Value]) -> list[Op]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 from dsl.lowering.emit.carriers import from_word, into_word
-from dsl.lowering.emit.mbarriers import BARRIER, arrive_in_blocks, await_phase, begin_mbarriers, narrow, only_if
+from dsl.lowering.emit.mbarriers import BARRIER, arrive_in_blocks, await_phase, begin_mbarriers, narrow
 from dsl.lowering.emit.rules import rule
 from dsl.lowering.emit.shared_address import shared_base
 from dsl.lowering.emit.words import layout_of
@@ -115,7 +115,7 @@ class _Repeated(_Once):
         self.full = w.let(f"add i32 {self.begin}, {w.let(f'mul i32 {number}, {BARRIER}')}")
         free = w.let(f"add i32 {self.begin}, {w.let(f'mul i32 {half}, {BARRIER}')}")
         self.free = w.let(f"add i32 {free}, {2 * TURNS * BARRIER}")
-        with only_if(w, w.let(f"icmp eq i32 {self.place}, 0")):
+        with w.text.only_if(w.let(f"icmp eq i32 {self.place}, 0")):
             # The `1` is added because the phases of `free` are one use behind.
             await_phase(w, op, self.free, w.let(f"add i32 {self.used}, 1"), ".acquire.cluster")
         first = w.head.once(f"icmp eq i32 {w.head.thread()}, 0")
@@ -136,7 +136,7 @@ class _Repeated(_Once):
         await_phase(self.w, self.op, self.full, self.used)
 
     def end(self) -> None:
-        with only_if(self.w, self.w.let(f"icmp eq i32 {self.place}, {TURNS - 1}")):
+        with self.w.text.only_if(self.w.let(f"icmp eq i32 {self.place}, {TURNS - 1}")):
             self.w.template("bar.warp.sync", ["-1"], self.op)
             arrive_in_blocks(self.w, self.op, self.free, self.op.attrs["blocks"], ".release.cluster")
 

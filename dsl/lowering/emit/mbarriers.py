@@ -3,8 +3,7 @@ bytes have come."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 
 from dsl.lowering.emit.writer import Writer
 from dsl.lowering.ir.function import Op, Value
@@ -20,21 +19,10 @@ def narrow(w: Writer, number: Value) -> str:
     return register if w.index == "i32" else w.let(f"trunc i64 {register} to i32")
 
 
-@contextmanager
-def only_if(w: Writer, flag: str, label: str = "then", end: str = "behind") -> Iterator[None]:
-    """A context. Threads whose flag is off skip its code."""
-    inside, behind = w.fresh_label(label), w.fresh_label(end)
-    w.do(f"br i1 {flag}, label %{inside}, label %{behind}")
-    w.start(inside)
-    yield
-    w.do(f"br label %{behind}")
-    w.start(behind)
-
-
 def begin_mbarriers(w: Writer, op: Op, base: str, counts: Iterable[tuple[int, int]]) -> None:
     """Initialises mbarriers from address `base` on, given their numbers and the arrivals that each one expects. Other
     threads and blocks may use them after a barrier."""
-    with only_if(w, w.let(f"icmp eq i32 {w.head.thread()}, 0"), "first", "begun"):
+    with w.text.only_if(w.let(f"icmp eq i32 {w.head.thread()}, 0"), "first", "begun"):
         for place, count in counts:
             w.template("mbarrier.init.shared.b64", [w.let(f"add i32 {base}, {BARRIER * place}"), str(count)], op)
         # makes the mbarriers visible to copies and to other blocks

@@ -94,6 +94,16 @@ class Text:
         return f"{stem}{self._count}"
 
     @contextmanager
+    def only_if(self, flag: str, label: str = "then", end: str = "behind") -> Iterator[None]:
+        """A context manager whose code is skipped by threads whose flag is off."""
+        inside, behind = self.fresh_label(label), self.fresh_label(end)
+        self.do(f"br i1 {flag}, label %{inside}, label %{behind}")
+        self.start(inside)
+        yield
+        self.do(f"br label %{behind}")
+        self.start(behind)
+
+    @contextmanager
     def aside(self, label: str) -> Iterator[None]:
         """A context manager that writes a block after all other blocks, so that the common path is straight-line
         code."""

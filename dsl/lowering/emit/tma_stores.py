@@ -6,7 +6,7 @@ from functools import reduce
 from math import prod
 from operator import or_
 
-from dsl.lowering.emit.pipelines import narrow
+from dsl.lowering.emit.mbarriers import narrow
 from dsl.lowering.emit.rules import rule
 from dsl.lowering.emit.shared_address import shared_base
 from dsl.lowering.emit.words import layout_of

@@ -81,8 +81,10 @@ def roles(function: Function, target: Target, levels: Sequence[PipelinedLoop]) -
     pipelines = _pipelines(function, b, tile, levels, main)
     _copy_ahead(b, loops, inner.head, rest)
     main.ops += [*rest, Op(OPS["yield"], [], [], {}, (), inner.loop.loc)]
-    fetch = _fetching(function, main, pipelines)  # `main` must still have the copies, as it is cloned
+    fetch, same = _fetching(function, main, pipelines)  # `main` must still have the copies, as it is cloned
     blocks = multicast(function, target, fetch)
+    if blocks > 1:
+        _await_readers(b, fetch, pipelines, same)
     for pipeline in pipelines:
         _multiplying(b, pipeline, blocks)
     function.attrs["producers"] = WARPS
@@ -100,12 +102,13 @@ def roles(function: Function, target: Target, levels: Sequence[PipelinedLoop]) -
 @dataclass(frozen=True, slots=True)
 class _RingPipeline:
     """The pipeline of one loop. `tile` is the shared tile with the mbarriers of all pipelines. Those of this pipeline
-    start at index `base`. `number` is the current iteration of this pipeline."""
+    start at index `base`. `number` is the current iteration of this pipeline, and `end` the number behind all loops."""
 
     level: PipelinedLoop
     tile: Value
     base: int
     number: Value
+    end: Value
 
     @property
     def attrs(self) -> dict[str, int]:
@@ -144,8 +147,9 @@ def _pipelines(
     for level in reversed(levels):
         name = level.loop.regions[0].args[0].name or "loop"
         first = int(bool(level.head.resident))
-        number = _numbered(b, around(function, level.loop), f"{name}_iteration", before, first)
-        pipelines.append(_RingPipeline(level, tile, base, number))
+        loops = around(function, level.loop)
+        number = _numbered(b, loops, f"{name}_iteration", before, first)
+        pipelines.append(_RingPipeline(level, tile, base, number, loops[0].results[-1]))
         base += 2 * level.stages
     return pipelines
 
@@ -246,8 +250,9 @@ def _is_box(op: Op) -> bool:
     return op.spec.in_flight and "box" in op.attrs
 
 
-def _fetching(function: Function, main: Block, pipelines: list[_RingPipeline]) -> Block:
-    """Builds the producer's body: the TMA copies, and the operations of `main` that determine which boxes they copy."""
+def _fetching(function: Function, main: Block, pipelines: list[_RingPipeline]) -> tuple[Block, dict[Value, Value]]:
+    """Builds the producer's body: the TMA copies, and the operations of `main` that determine which boxes they copy.
+    Also returns a map from each value of `main` to its clone in this body."""
     fetch = Block()
     # At first, the body is a full clone of `main`. `_keep_copies` then removes the operations that the copies do not
     # need.
@@ -258,7 +263,16 @@ def _fetching(function: Function, main: Block, pipelines: list[_RingPipeline]) -
         value.origin = value.name = None  # names and `dsl verify` refer to the consumer's value
     _copy_boxes(function, fetch, pipelines, same)
     _keep_copies(fetch, {op.operands[0] for op in walk(main) if writes(op)})
-    return fetch
+    return fetch, same
+
+
+def _await_readers(b: Builder, fetch: Block, pipelines: list[_RingPipeline], same: dict[Value, Value]) -> None:
+    """Appends to the producer's body: a block of a cluster ends after all blocks have read what it copied, and have
+    arrived at its mbarriers."""
+    with b.region(Block()) as made:
+        for pipeline in pipelines:
+            b.op("producer_tail", [pipeline.tile, same[pipeline.end]], **pipeline.attrs)
+    fetch.ops[-1:-1] = made.ops
 
 
 def _values(block: Block) -> list[Value]:

@@ -50,9 +50,6 @@ def _warp_specialize(w: Writer, op: Op) -> None:
     w.at(op)
     w.do(f"br label %{done}")
     w.start(done)
-    if _blocks(op) > 1:  # no block may end while other blocks of the cluster may still arrive at its mbarriers
-        w.template("bar.warp.sync", ["-1"], op)
-        meet_cluster(w, op, ".release")
 
 
 def _blocks(op: Op) -> int:
@@ -106,26 +103,38 @@ def coordinate(w: Writer, first: Value, far: int) -> str:
 
 @rule("producer_acquire")
 def _fill(w: Writer, op: Op) -> None:
-    pipeline, number = op.operands
+    number = narrow(w, op.operands[1])
+    _await_free(w, op, number)
+    full = _place(w, op.operands[0], number, op.attrs["stages"], base_of(op))
+    w.template("mbarrier.arrive.expect_tx.shared.b64", [full, str(op.attrs["bytes"])], op)
+
+
+@rule("producer_tail")
+def _tail(w: Writer, op: Op) -> None:
+    # A barrier of the cluster would wait for the stores of all its blocks: 0.5 us on an H200.
+    number = narrow(w, op.operands[1])
+    for stage in range(op.attrs["stages"]):
+        _await_free(w, op, w.let(f"add i32 {number}, {stage}"))
+
+
+def _await_free(w: Writer, op: Op, number: str) -> None:
+    """Emits a wait until the stage of iteration `number` is free."""
     stages = op.attrs["stages"]
-    free = _place(w, pipeline, number, stages, base_of(op) + stages)
+    free = _place(w, op.operands[0], number, stages, base_of(op) + stages)
     # The `1` is added because the phases of `free` are one use behind. The first use of a stage waits for the phase
     # before the first phase, which counts as completed. So no reader has to arrive before the first use.
     await_phase(w, op, free, w.let(f"add i32 {_times(w, number, stages)}, 1"))
-    full = _place(w, pipeline, number, stages, base_of(op))
-    w.template("mbarrier.arrive.expect_tx.shared.b64", [full, str(op.attrs["bytes"])], op)
 
 
 @rule("consumer_wait")
 def _filled(w: Writer, op: Op) -> None:
-    pipeline, number = op.operands
-    stages = op.attrs["stages"]
-    await_phase(w, op, _place(w, pipeline, number, stages, base_of(op)), _times(w, number, stages))
+    number, stages = narrow(w, op.operands[1]), op.attrs["stages"]
+    await_phase(w, op, _place(w, op.operands[0], number, stages, base_of(op)), _times(w, number, stages))
 
 
-def _times(w: Writer, number: Value, stages: int) -> str:
+def _times(w: Writer, number: str, stages: int) -> str:
     """Returns how often earlier iterations have used the stage of iteration `number`."""
-    return w.let(f"udiv i32 {narrow(w, number)}, {stages}")
+    return w.let(f"udiv i32 {number}, {stages}")
 
 
 @rule("pingpong_begin")
@@ -171,31 +180,31 @@ def _consumer_release(w: Writer, op: Op) -> None:
     the fence, loads may still be in flight at the arrival: ptxas 13.0 moves the arrival ahead of `mma.sync`, and on an
     H100, copies overtook `ldmatrix`.
     """
-    pipeline, number = op.operands
-    stages = op.attrs["stages"]
+    pipeline, stages = op.operands[0], op.attrs["stages"]
     if is_read_by_threads(op, w.function.body):
         w.template("fence.proxy.async.shared::cta", [], op)
     w.template("bar.warp.sync", ["-1"], op)
-    free, blocks = _place(w, pipeline, number, stages, base_of(op) + stages), _blocks(op)
+    number, blocks = narrow(w, op.operands[1]), _blocks(op)
+    free = _place(w, pipeline, number, stages, base_of(op) + stages)
     if blocks == 1:
         _arrive(w, op, free)
     else:
         arrive_in_blocks(w, op, free, blocks)
 
 
-def _place(w: Writer, pipeline: Value, number: Value, stages: int, first: int) -> str:
+def _place(w: Writer, pipeline: Value, number: str, stages: int, first: int) -> str:
     """Returns the address of the `full` or `free` mbarrier of the stage that iteration `number` uses. `first` is the
     index of the first mbarrier of that kind."""
-    stage = w.let(f"urem i32 {narrow(w, number)}, {stages}")
+    stage = w.let(f"urem i32 {number}, {stages}")
     place = w.let(f"add i32 {shared_base(w, pipeline)}, {w.let(f'mul i32 {stage}, {BARRIER}')}")
     return w.let(f"add i32 {place}, {BARRIER * first}") if first else place
 
 
 @rule("tma_copy")
 def _tma_copy(w: Writer, op: Op) -> None:
-    memory, pipeline, stage = op.operands[0], required(op, "pipeline"), required(op, "stage")
+    memory, pipeline, iteration = op.operands[0], required(op, "pipeline"), narrow(w, required(op, "stage"))
     stages, map = memory.type.shape[0], map_of(op)  # type: ignore[union-attr]
-    number = w.let(f"urem i32 {narrow(w, stage)}, {stages}")
+    number = w.let(f"urem i32 {iteration}, {stages}")
     size = memory.type.bytes // stages  # type: ignore[union-attr]
     target = w.let(f"add i32 {shared_base(w, memory)}, {w.let(f'mul i32 {number}, {size}')}")
     if op.attrs["at"]:
@@ -211,5 +220,5 @@ def _tma_copy(w: Writer, op: Op) -> None:
         target = w.let(f"add i32 {target}, {w.head.once(f'mul i32 {rank}, {own.size * memory.dtype.bytes}')}")
         more = [mask]
     taps = [w.let(f"trunc i32 {narrow(w, walk.tap)} to i16") for walk in box.walks]
-    full = _place(w, pipeline, stage, stages, base_of(op))
+    full = _place(w, pipeline, iteration, stages, base_of(op))
     w.template(copy_of(op), [target, place, *corner, full, *taps, *more], op)

@@ -87,6 +87,12 @@ row(
     "producer_acquire", 2, nothing, "bytes stages", operands="shared index", acts="synchronizes",
     access=MemoryAccess(waits="wait for a free stage", at_pipeline="fill"),
 )  # fmt: skip
+# Waits until all blocks have released the stages of all iterations before this one. Only then may the block end, if
+# other blocks of its cluster arrive at its mbarriers.
+row(
+    "producer_tail", 2, nothing, "stages", operands="shared index", acts="synchronizes",
+    access=MemoryAccess(waits="wait for all stages to be free"),
+)  # fmt: skip
 # Waits until the stage of the iteration is full.
 row(
     "consumer_wait", 2, nothing, "stages", operands="shared index", acts="synchronizes",

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from .code import Site
 from .shadow import SpacePlace
 from .stamps import U, threads_of
 
@@ -21,12 +22,14 @@ class Landing:
     """The copies that arrived in one phase of one mbarrier. `waiters` contains the stamps of the waits that have
     returned true for this phase.
 
-    `loads` contains the copies whose bytes the mbarrier counts, such as tensor copies.
+    `loads` contains the copies whose bytes the mbarrier counts, such as tensor copies. `visitors` contains, for each
+    thread of another block that has arrived in this phase, the time and the instruction of its arrival.
     """
 
     def __init__(self) -> None:
         self.waiters = np.zeros(0, np.uint64)
         self.loads: list[Any] = []
+        self.visitors: dict[int, tuple[int, Site]] = {}
         self.table: Landings | None = None
         self.number = 0
 

@@ -106,9 +106,17 @@ class Mbarrier:
         self.published = [either(*each) for each in zip(self.published, self.arriving, strict=True)]
         self.arriving = [None] * 3
         if self.landing is not None:
-            self.landed = [*self.landed, self.landing][-KEPT_LANDINGS:]
+            self.landed.append(self.landing)
             self.landing = None
+            if len(self.landed) > KEPT_LANDINGS:
+                oldest = self.landed.pop(0)
+                if not len(oldest.waiters):  # who waits for a later phase knows that this one is complete
+                    self.landed[0].visitors = oldest.visitors | self.landed[0].visitors
         return True
+
+    def unseen(self) -> list[Landing]:
+        """Returns the records of phases that no thread has waited for."""
+        return [each for each in (*self.landed, self.landing) if each is not None and not len(each.waiters)]
 
     def state(self) -> int:
         """Returns the token that an arrival returns: pending count, phase and object number."""
@@ -142,15 +150,15 @@ class Mbarriers:
 
     # Where they are
 
-    def place(self, g: Any, memory: Space, address: Any, site: Site, own: bool) -> SpacePlace:
+    def place(self, g: Any, memory: Space, address: Any, site: Site, own: bool, arrives: bool = False) -> SpacePlace:
         """Returns the place of each lane's object in shared memory. If `own` is true, lanes that name another block's
-        object are reported."""
+        object are reported. `arrives` is true for an arrival."""
         # PTX ISA 9.7.13.15: an mbarrier object lies in shared memory, at a multiple of 8.
         if not isinstance(memory, SharedSpace):
             message = "an mbarrier lies in shared memory, which this address does not"
             refuse(Kind.BARRIER_MISUSE, message, g, np.ones(g.n, bool), site)
         address = np.broadcast_to(address, g.n)
-        place = memory.place(address, BYTES, g, site, True, None)
+        place = memory.place(address, BYTES, g, site, True, None, arrives)
         if own:
             foreign = place.index // (memory.arena // BYTES) != g.lane("slot")
             if foreign.any():
@@ -205,6 +213,8 @@ class Mbarriers:
         self.touch(STRONG_WRITE, place, g, memory, site)
         for lane, key in enumerate(keys.tolist()):
             found = self.objects.pop(key, None)
+            if found is not None:
+                self.note_visits(key, found)
             if found is not None and (found.deferred or found.loads or key in self.waiting):
                 # A later arrival would write to memory that may contain something else by then.
                 is_early = found.deferred or found.loads
@@ -267,7 +277,8 @@ class Mbarriers:
     ) -> Any:
         """Each lane arrives at its object. Returns the object's state before each arrival, which a later wait may name.
         `completes` is false for an arrival with .noComplete, which must not complete the phase."""
-        place, keys = self.objects_at(g, memory, address, site)
+        place = self.place(g, memory, address, site, own=False, arrives=True)
+        keys = self.valid(g, place, address, site)
         amounts = np.broadcast_to(amounts, g.n).astype(np.int64)
         self.check_range(amounts, 1, MOST, "{} arrivals at an mbarrier", g, site)
         self.touch(STRONG_WRITE, place, g, memory, site)
@@ -294,6 +305,9 @@ class Mbarriers:
                     found.expected -= int(amounts[lane])
                 found.pending -= int(amounts[lane])
                 self.check_counts(found, g, lane, site, completes)
+                if not owner[lane]:
+                    thread = int(g.index()[lane])
+                    found.arrived().visitors[thread] = (self.wave.ordering.clock.now, site)
                 self.advance(found)
         return state
 
@@ -396,13 +410,21 @@ class Mbarriers:
             self.advance(found)
 
     def end(self) -> None:
-        """At the end of the wave, reports copies that no thread has waited for."""
-        for found in self.objects.values():
-            # If `waiters` is empty, no thread has waited for the copies.
-            landings = [each for each in (*found.landed, found.landing) if each is not None and not len(each.waiters)]
-            for load in [*found.loads, *(load for landing in landings for load in landing.loads)]:
+        """At the end of the wave, reports copies that no thread has waited for. Arrivals of other blocks that no thread
+        has waited for become accesses, which `visits.py` checks."""
+        for key, found in self.objects.items():
+            self.note_visits(key, found)
+            for load in [*found.loads, *(load for landing in found.unseen() for load in landing.loads)]:
                 message = "the block may end while this copy fills its shared memory: nobody has waited for its bytes"
                 self.wave.launch.report(Kind.IN_FLIGHT, message, load.part, 0, load.site)
+
+    def note_visits(self, key: int, found: Mbarrier) -> None:
+        """Records arrivals from other blocks that no thread of the object's block has waited for. After such a wait,
+        the arrivals have taken place, whatever their scope: CUTLASS ends its blocks after such waits."""
+        slot = key * BYTES // self.wave.spaces["shared"].arena
+        for landing in found.unseen():
+            for thread, (time, site) in landing.visitors.items():
+                self.wave.visits.note_one(thread, slot % self.wave.cluster, time, site)
 
     def settle(self, key: int) -> None:
         """Lets all copies arrive that the object `key` waits for."""

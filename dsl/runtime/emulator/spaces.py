@@ -230,7 +230,10 @@ class SharedSpace(Space):
         super().__init__(np.zeros(slots * arena, np.uint8), shadow)
         self.arena, self.start, self.end, self.cluster = arena, start, end, cluster
 
-    def place(self, address: Any, size: int, g: Any, site: Site, write: bool, counters: Counters | None) -> SpacePlace:
+    def place(
+        self, address: Any, size: int, g: Any, site: Site, write: bool, counters: Counters | None, arrives: bool = False
+    ) -> SpacePlace:
+        """`arrives` is true for an arrival at an mbarrier, whose end `mbarriers.py` observes."""
         offsets = address.astype(np.int64)
         if len(offsets) != g.n:
             offsets = np.broadcast_to(offsets, g.n)
@@ -241,7 +244,10 @@ class SharedSpace(Space):
             self.check_rank(rank, g, site)
             # Rank 0 means the thread's own block, since an address without `mapa` has no rank (`RANK_SHIFT`).
             slots = np.where(rank == 0, slots, slots // self.cluster * self.cluster + rank - 1)
-            g.wave.visits.note(g, slots, site)
+            if arrives:
+                g.wave.visits.check_begun(g, slots, site)
+            else:
+                g.wave.visits.note(g, slots, site)
         self.check_bounds(offsets, size, g, site, write)
         check_alignment(offsets, size, g, site)
         if counters is not None:

@@ -6,9 +6,9 @@ has begun. A thread knows this after a barrier of the cluster, or after anything
 before the thread.
 
 A block ends when its last thread ends. So each access to the block's memory must be ordered before a later event in one
-of its threads. Writes by copies to other blocks need no check here, since a thread of that block waits for their bytes
-(`mbarriers.py`). But a copy also reads memory of its own block. So a thread of its own block must know that the copy
-has arrived.
+of its threads. For an arrival at an mbarrier it is enough that a thread of the block has waited for its phase. Writes
+by copies to other blocks need no check here, since a thread of that block waits for their bytes (`mbarriers.py`). But a
+copy also reads memory of its own block. So a thread of its own block must know that the copy has arrived.
 """
 
 from __future__ import annotations
@@ -44,6 +44,11 @@ class Visits:
             threads, ranks = g.index()[away], slots[away] % self.wave.cluster
             self.times[threads, ranks] = self.wave.ordering.clock.now
             self.sites.update(dict.fromkeys(zip(threads.tolist(), ranks.tolist(), strict=True), site))
+
+    def note_one(self, thread: int, rank: int, time: int, site: Site) -> None:
+        """Records an access of one thread to the block of rank `rank`, which may not be the thread's last access."""
+        if time >= self.times[thread, rank]:
+            self.times[thread, rank], self.sites[thread, rank] = time, site
 
     def check_begun(self, g: Any, slots: Any, site: Site) -> None:
         """Checks whether each lane knows that the block in `slots` has begun. The first lane that does not is reported

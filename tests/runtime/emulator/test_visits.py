@@ -118,6 +118,22 @@ def test_the_other_block_may_have_ended() -> None:
     assert finding.kind is Kind.OUT_OF_BOUNDS and "which may have ended before" in finding.message
 
 
+@pytest.mark.parametrize("arrive", ["release.cluster.", "relaxed.cluster.", ""])
+@pytest.mark.parametrize("waits", [True, False])
+def test_an_arrival_is_over_when_a_thread_of_the_block_has_waited_for_it(arrive: str, waits: bool) -> None:
+    """A wait shows it whatever the scope of the arrival: blocks of CUTLASS end after such waits."""
+    arrival = f"@%p2 mbarrier.arrive.{arrive}shared::cluster.b64 _, [%r13];"
+    findings = found(f"{INIT}{MEET}", arrival, UNTIL if waits else "")
+    assert [each.kind for each in findings] == [] if waits else [Kind.OUT_OF_BOUNDS], findings
+    assert waits or "which may have ended before" in findings[0].message
+
+
+def test_a_wait_shows_nothing_of_what_its_arrival_did_not_release() -> None:
+    access = f"{ACCESSES['a store']}\n@%p2 mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [%r13];"
+    (finding,) = found(f"{INIT}{MEET}", access, UNTIL)
+    assert finding.kind is Kind.OUT_OF_BOUNDS and "which may have ended before" in finding.message
+
+
 def test_the_low_half_of_a_generic_address_of_another_block() -> None:
     """`mapa.u32` ended in an error of numpy: the window of shared memory begins beyond 32 bits."""
     body = """

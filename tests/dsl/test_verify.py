@@ -269,6 +269,14 @@ def not_waited(function: Function) -> None:
     wait.operands = [product.operands[2]]
 
 
+def without_iterations(function: Function) -> None:
+    """What the wait behind a loop gives are the sums before the loop."""
+    (wait,) = ops(function, "wgmma_wait")
+    loop = wait.operands[0].op
+    assert loop is not None
+    wait.operands = [loop.operands[loop.spec.control.leading + loop.results.index(wait.operands[0])]]
+
+
 @dataclass
 class Fault:
     """What goes wrong behind a pass. `value`: what is named; `lane`: layouts are known there."""
@@ -361,6 +369,7 @@ FAULTS = [
     Fault("insert_barriers", "product", dropped("barrier", 0), "acc"),
     Fault("insert_barriers", "groups", dropped("barrier", 0), "acc"),
     Fault("place_waits", "groups", not_waited, "acc"),
+    Fault("defer_waits", "boxes", without_iterations, "acc"),
     Fault("occupancy", "rows", swapped("div"), "out"),
     Fault("place_shared", "product", moved("sb"), "acc"),
     Fault("check_pingpong", "product", moved("sb"), "acc"),

@@ -53,6 +53,7 @@ def emitted() -> Iterator[list[tuple[Op, list[Instruction]]]]:
 CHANNELS = {
     "warp_specialize": {"writes", "orders", "synchronizes"},
     "producer_acquire": {"waits", "arrives"},
+    "producer_tail": {"waits"},
     "consumer_wait": {"waits"},
     "pingpong_begin": {"waits"},
     "pingpong_end": {"arrives"},
@@ -62,9 +63,12 @@ CHANNELS = {
 """Operations on the barriers of pipelines, and the fence of stores by boxes: what their rows do."""
 
 
+WAITS = ("wgmma_wait", "wgmma_wait_group")
+
+
 def check(op: Op, rows: list[Instruction]) -> None:
     """The row says what all these instructions do together, but for the bytes of one."""
-    if op.name == "wgmma_wait" or op.spec.wgmma:
+    if op.name in WAITS or op.spec.wgmma:
         check_warpgroups(op, rows)
         return
     if op.name in CHANNELS:
@@ -89,7 +93,7 @@ def check_warpgroups(op: Op, rows: list[Instruction]) -> None:
     """A product reads its views, which read nothing themselves, and `place_waits` gives it its wait."""
     done = {(e.action, e.space, e.completion) for row in rows for e in row.effects if e.action in ACCESSES}
     others = [(e.action, e.completion) for row in rows for e in row.effects if e.action in ("commits", "waits")]
-    if op.name == "wgmma_wait":
+    if op.name in WAITS:
         assert not done and others == [("waits", "wgmma group")]
         return
     views = views_of(op)

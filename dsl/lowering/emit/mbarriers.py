@@ -41,11 +41,16 @@ def await_phase(w: Writer, op: Op, barrier: str, phase: str, order: str = "") ->
     w.start(over)
 
 
-def arrive_in_blocks(w: Writer, op: Op, barrier: str, blocks: int, order: str = "") -> None:
+def arrive_in_blocks(w: Writer, op: Op, barrier: str, blocks: int, order: str = "", when: str | None = None) -> None:
     """Emits an arrival of each warp at an mbarrier of each of the cluster's first `blocks` blocks. Lane i arrives in
-    block i. `order` is empty for the block's scope, or `.release.cluster`."""
+    block i. `order` is empty for the block's scope, or `.release.cluster`. If `when` is given, only warps for which it
+    is true (i1) arrive."""
     lane = w.head.once(f"and i32 {w.head.thread()}, {WARP - 1}")
     (there,) = w.template("mapa.shared::cluster.u32", [barrier, w.head.once(f"urem i32 {lane}, {blocks}")], op)
-    w.template(
-        f"@mbarrier.arrive{order}.shared::cluster.b64", [there, w.head.once(f"icmp ult i32 {lane}, {blocks}")], op
-    )
+    arrives = only_when(w, w.head.once(f"icmp ult i32 {lane}, {blocks}"), when)
+    w.template(f"@mbarrier.arrive{order}.shared::cluster.b64", [there, arrives], op)
+
+
+def only_when(w: Writer, flag: str, when: str | None) -> str:
+    """Returns a flag (i1), or its conjunction with another one."""
+    return flag if when is None else w.let(f"and i1 {flag}, {when}")

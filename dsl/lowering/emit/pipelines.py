@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dsl.lowering.emit.chains import emit_block
 from dsl.lowering.emit.clusters import meet_cluster
-from dsl.lowering.emit.mbarriers import BARRIER, arrive_in_blocks, await_phase, begin_mbarriers, narrow
+from dsl.lowering.emit.mbarriers import BARRIER, arrive_in_blocks, await_phase, begin_mbarriers, narrow, only_when
 from dsl.lowering.emit.rules import rule
 from dsl.lowering.emit.shared_address import shared_base
 from dsl.lowering.emit.writer import Writer
@@ -164,11 +164,11 @@ def _place_of_turn(w: Writer, op: Op, group: str) -> str:
     return w.let(f"add i32 {first}, {w.head.once(f'mul i32 {group}, {BARRIER}')}")
 
 
-def _arrive(w: Writer, op: Op, barrier: str) -> None:
-    """Emits an arrival at an mbarrier. Lane 0 arrives for its whole warp."""
+def _arrive(w: Writer, op: Op, barrier: str, when: str | None = None) -> None:
+    """Emits an arrival at an mbarrier, if `when` is true or None. Lane 0 arrives for its whole warp."""
     lane = w.head.once(f"and i32 {w.head.thread()}, {WARP - 1}")
     first = w.head.once(f"icmp eq i32 {lane}, 0")
-    w.template("@mbarrier.arrive.shared.b64", [barrier, first], op)
+    w.template("@mbarrier.arrive.shared.b64", [barrier, only_when(w, first, when)], op)
 
 
 @rule("consumer_release")
@@ -186,10 +186,13 @@ def _consumer_release(w: Writer, op: Op) -> None:
     w.template("bar.warp.sync", ["-1"], op)
     number, blocks = narrow(w, op.operands[1]), _blocks(op)
     free = _place(w, pipeline, number, stages, base_of(op) + stages)
+    when = None
+    if len(op.operands) == 3:
+        when = w.let(f"icmp sge i32 {number}, {narrow(w, op.operands[2])}")
     if blocks == 1:
-        _arrive(w, op, free)
+        _arrive(w, op, free, when)
     else:
-        arrive_in_blocks(w, op, free, blocks)
+        arrive_in_blocks(w, op, free, blocks, when=when)
 
 
 def _place(w: Writer, pipeline: Value, number: str, stages: int, first: int) -> str:

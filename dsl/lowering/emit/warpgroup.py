@@ -82,6 +82,11 @@ def _wait(w: Writer, op: Op) -> None:
         w.registers[result] = made[number * each : (number + 1) * each]
 
 
+@rule("wgmma_wait_group")
+def _wait_group(w: Writer, op: Op) -> None:
+    w.template("wgmma.wait_group.sync.aligned", [str(op.attrs["pending"])], op)
+
+
 @cache
 def of_stage(
     form: str, steps: int, left: SwizzleAtoms | None, right: SwizzleAtoms, alone: bool, over: bool = False

@@ -21,7 +21,7 @@ UNITS = 2.0
 sum of magnitudes."""
 
 
-@meaning("wgmma_wait")
+@meaning("wgmma_wait", "wgmma_wait_group")
 def _wgmma_wait(run: Run, op: Op, x: list[Array]) -> list[Array]:
     """Returns the accumulators. Here, `wgmma` itself has already computed the product, so there is nothing to wait
     for."""

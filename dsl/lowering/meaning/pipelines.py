@@ -75,6 +75,8 @@ def _filled(run: Run, op: Op, x: list[Array]) -> list[Array]:
 
 @meaning("consumer_release")
 def _consumer_release(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    if len(x) == 3 and x[1] < x[2]:
+        return []
     for memory, at, data, lasts in _known(run, op, op.operands[0]).pop(int(x[1])):
         if not lasts:
             memory.write(at, np.frombuffer(bytes([POISON]) * data.nbytes, data.dtype))

@@ -18,6 +18,7 @@ from dsl.lowering.ops.spec import (
     MemoryAccess,
     Mismatch,
     Placement,
+    nothing,
     row,
     same_types,
 )
@@ -138,4 +139,8 @@ row(
 row(
     "wgmma_wait", (1, None), same_types, acts="awaits", placement=Placement(alike),
     access=MemoryAccess(waits="wait for products"),
+)  # fmt: skip
+# Waits until at most the last `pending` wgmma are unfinished. Their accumulators may only be operands of further wgmma.
+row(
+    "wgmma_wait_group", 0, nothing, "pending", acts="awaits", access=MemoryAccess(waits="wait for earlier products"),
 )  # fmt: skip

@@ -98,8 +98,9 @@ row(
     "consumer_wait", 2, nothing, "stages", operands="shared index", acts="synchronizes",
     access=MemoryAccess(waits="wait for a full stage", at_pipeline="wait"),
 )  # fmt: skip
-# Signals that this warp has read the stage of the iteration.
-row("consumer_release", 2, nothing, "stages", operands="shared index", acts="synchronizes")
+# Signals that this warp has read the stage of the iteration. With a third operand, the number of another iteration, it
+# signals nothing for earlier iterations.
+row("consumer_release", (2, 3), nothing, "stages", operands="shared index", acts="synchronizes")
 # The warp groups take turns: one after another, they run the operations between `pingpong_begin` and `pingpong_end`.
 # Each of the `groups` warp groups has an mbarrier. These mbarriers follow those of the stages.
 row(

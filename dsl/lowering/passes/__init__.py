@@ -38,6 +38,7 @@ from dsl.lowering.passes import (
     barriers,
     check_names,
     check_registers,
+    defer_waits,
     earlier_iterations,
     fold_again,
     layouts,
@@ -181,6 +182,7 @@ PASSES = (
     ),
     # After `insert_barriers`, which orders the reads of a product at the place where the product is in the text.
     Pass("place_waits", place_waits.place_waits, may_go=False),
+    Pass("defer_waits", on_function(defer_waits.defer_waits)),
     # After all barriers: they decide which tiles may share bytes.
     Pass("place_shared", place_shared.place_shared, (CONVERSIONS,), (PLACES,), may_go=False),
     Pass("occupancy", occupancy.occupancy, reads=("blocks_per_sm", "maxnreg")),

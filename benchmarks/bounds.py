@@ -15,10 +15,12 @@ import json
 import shutil
 import subprocess
 import sys
-from dataclasses import asdict, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+from msgspec import to_builtins
+from msgspec.structs import replace
 
 from dsl.examples.one_kernel import LaunchSettings
 from dsl.examples.overrides import resolve
@@ -156,7 +158,7 @@ def main() -> None:
             print(f"{unit}: {spread} ({len(errors)} launches)")
     if options.json:
         rows_found = [
-            {"row": text, "launch": asdict(launch), "measured": shares}
+            {"row": text, "launch": to_builtins(launch), "measured": shares}
             for (text, launch), shares in zip(told, found, strict=True)
         ]
         options.json.write_text(json.dumps(rows_found, indent=1) + "\n")

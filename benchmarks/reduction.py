@@ -20,12 +20,13 @@ import argparse
 import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from harness import Benchmark, Call, LeftOut, Shape, Yardstick, parser, run
+from msgspec.structs import replace
 
 import dsl
 

@@ -21,7 +21,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from dataclasses import replace
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -30,6 +29,7 @@ from typing import Any, NamedTuple
 
 from harness import LeftOut, interleaved
 from harness.intervals import geometric_mean
+from msgspec.structs import replace
 from random_shapes import FAMILIES, LAUNCH, Case, parser
 
 from dsl.calls.plan import BoundPlan, Plan

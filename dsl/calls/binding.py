@@ -10,9 +10,10 @@ may come from another compiler."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from itertools import chain, combinations, islice
 from typing import Any
+
+from msgspec import Struct, field
 
 from dsl.kernels.variant import stride_class
 from dsl.lowering.ir.location import TileError
@@ -30,8 +31,7 @@ class Misfit(TileError):
     """An error in the arguments of a call. Its location in the file is a parameter or a condition."""
 
 
-@dataclass(slots=True)
-class BoundArguments:
+class BoundArguments(Struct):
     """The result of binding a kernel's arguments.
 
     `dims` holds the extent of each dim. `types` holds the type of each type parameter. `align` holds the alignment of

@@ -10,8 +10,9 @@ overlapped. All earlier launches count, not only the preceding one, because they
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from dsl.calls.plan import Step, Workspace
 from dsl.calls.uses import names_given, tensors_used

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+from msgspec import Struct, field
 
 from dsl.kernels.variant import Request
 from dsl.lowering.ir.location import Loc, TileError
@@ -31,8 +32,7 @@ class Callee(Protocol):
     def module(self) -> Compiles: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Workspace:
+class Workspace(Struct, frozen=True):
     """Scratch global memory of a plan.
 
     With `zero`, the memory holds zeros at the first call, and each call must leave zeros in it. With `zeroed`, the
@@ -67,23 +67,20 @@ class Workspace:
         return ArrayFacts(self.shape, self.dtype, strides=self.strides, is_far=is_far)
 
 
-@dataclass(slots=True)
-class Step:
+class Step(Struct):
     """One launch of a plan: the requested variant, and where the argument of each parameter comes from."""
 
     request: Request
     arguments: list[Any]  # each is a FromCall, a Workspace, a number, a table or None
 
 
-@dataclass(frozen=True, slots=True)
-class FromCall:
+class FromCall(Struct, frozen=True):
     """The argument `name` of the call, passed to a launch unchanged."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
+class Output(Struct, frozen=True):
     """An array that the call allocates because the caller left it out."""
 
     name: str
@@ -96,8 +93,7 @@ class Output:
         return ArrayFacts(self.shape, self.dtype)
 
 
-@dataclass(slots=True)
-class Plan:
+class Plan(Struct):
     """The launches for one class of calls, and the reasons for choosing them."""
 
     steps: list[Step]

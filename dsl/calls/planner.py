@@ -10,9 +10,10 @@ is launched."""
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, NoReturn
+
+from msgspec.structs import replace
 
 from dsl.calls.binding import BoundArguments, Misfit, bind
 from dsl.calls.called import Called

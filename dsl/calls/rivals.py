@@ -6,10 +6,13 @@ a cost come last, in the order of the text."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from functools import cached_property
 from heapq import heapify, heappop, heappush
 from math import inf
 from typing import Any, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from dsl.calls.plan import Step
 from dsl.kernels.variant import Request
@@ -39,8 +42,7 @@ class Judge(Protocol):
     def is_unfit(self, error: TileError, request: Request) -> bool: ...
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Rival:
+class Rival(Struct, frozen=True, eq=False):
     """One way to serve a call. `steps` are its launches with the `tune` values that their schedules choose. `make`
     returns its launches with other values."""
 
@@ -49,20 +51,19 @@ class Rival:
     make: Callable[[PointsOfLaunches], list[Step]]
 
 
-@dataclass(frozen=True, slots=True)
-class RivalPoint:
+class RivalPoint(Struct, frozen=True, dict=True):
     """A rival with chosen `tune` values for each launch. `points` contains all points of each launch, or None if its
     schedule has no cost. `ranks` contains the index of the chosen point of each launch, where 0 is the cheapest."""
 
     rival: Rival
     points: Sequence[Points | None]
     ranks: tuple[int, ...]
-    cost: float | None = field(init=False)
-    """The sum of the costs in microseconds, or None if no schedule has a cost."""
 
-    def __post_init__(self) -> None:
+    @cached_property
+    def cost(self) -> float | None:
+        """The sum of the costs in microseconds, or None if no schedule has a cost."""
         found = [each.costs[rank] for each, rank in zip(self.points, self.ranks, strict=True) if each is not None]
-        object.__setattr__(self, "cost", sum(found) if found else None)
+        return sum(found) if found else None
 
     @property
     def values(self) -> PointsOfLaunches:

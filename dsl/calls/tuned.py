@@ -8,9 +8,10 @@ import hashlib
 import json
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from dsl.calls.called import Called
 from dsl.lowering.ir.location import Loc, TileError, closest
@@ -29,8 +30,7 @@ MOST_DIVISOR = 16
 Powers above `MOST_DIVISOR` count as `MOST_DIVISOR`, because no access is wider than 16 elements."""
 
 
-@dataclass(frozen=True, slots=True)
-class StepChoice:
+class StepChoice(Struct, frozen=True):
     """One launch of a plan: the kernel, the schedule, and the constants that override the schedule. `fixed` lists the
     constants that the branch of the dispatch itself sets, as written (`PER=2`). `fixed` distinguishes branches with the
     same kernel and schedule."""
@@ -45,8 +45,7 @@ class StepChoice:
         return {"kernel": self.kernel, "schedule": self.schedule, "constants": constants, **fixed}
 
 
-@dataclass(frozen=True, slots=True)
-class CallFacts:
+class CallFacts(Struct, frozen=True):
     """The facts about a call that select an entry. `options` holds the values of all options of the dispatch. `absent`
     names the optional tensors that are not given. `inner` names the dims that are the last dim of some tensor."""
 
@@ -58,8 +57,7 @@ class CallFacts:
     inner: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """The fastest launches that one tuning of a call found.
 
     `ranges` maps some dims to a range of extents (from, to), where None is an open end. The entry serves all extents in
@@ -161,16 +159,14 @@ def _pairs(values: Mapping[str, Any]) -> str:
     return ",".join(f"{name}={value}" for name, value in sorted(values.items()))
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """The entry that serves a call. `exact` is true if the entry was tuned for equal dims."""
 
     entry: Entry
     exact: bool
 
 
-@dataclass(slots=True)
-class Tuned:
+class Tuned(Struct):
     """The entries of one file. The file at `path` need not exist. `path` is None if the program has no file."""
 
     path: Path | None = None

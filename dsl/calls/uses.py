@@ -8,8 +8,9 @@ for the samples."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from dsl.text import tree as ast
 from dsl.text.program import Program
@@ -23,8 +24,7 @@ STORING = ("store", "copy")
 """Functions that write to their first argument."""
 
 
-@dataclass(slots=True)
-class Uses:
+class Uses(Struct):
     """The names that a body writes and reads. `views` maps a name to other names whose memory it may share. `returned`
     holds the names whose memory a function may return."""
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import to_builtins
 
 from dsl.command.failures import DIFFERS, reporting
 from dsl.command.options import SECONDS, choices_of, shared
@@ -86,7 +86,7 @@ def rows_of(request: dict[str, Any]) -> list[BenchRow]:
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
     """Answers a request in the child process. The request and the answer are JSON."""
-    return {"rows": [asdict(row) for row in rows_of(request)]}
+    return {"rows": [to_builtins(row) for row in rows_of(request)]}
 
 
 def as_json(file: str, rows: list[BenchRow]) -> dict[str, Any]:

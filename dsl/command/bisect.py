@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import to_builtins
 
 from dsl.command.failures import carried_out
 from dsl.command.options import LAB, shared
@@ -155,7 +155,7 @@ def between_commits(file: str, values: tuple[str, ...], as_json: bool, options: 
     choices = {
         key: [option_of(one.first, None), option_of(one.second, None)] for one in made.choices for key in one.keys
     }
-    return {"until": asked.text, **asdict(made), "choices": choices}
+    return {"until": asked.text, **to_builtins(made), "choices": choices}
 
 
 def show_commits(made: CommitBisection, asked: Predicate) -> None:

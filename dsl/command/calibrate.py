@@ -6,11 +6,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import to_builtins
 
 from dsl.command.failures import carried_out
 from dsl.command.model import shown
@@ -85,7 +85,7 @@ def calibrate(words: Sequence[str], as_json: bool, **options: Any) -> dict[str, 
 
 
 def fit_as_json(numbers: Row, error: float | None, scores: Sequence[CaseScore]) -> dict[str, Any]:
-    return {"numbers": dict(numbers), "error": error, "cases": [asdict(each) for each in scores]}
+    return {"numbers": dict(numbers), "error": error, "cases": [to_builtins(each) for each in scores]}
 
 
 # ---- what is measured ----

@@ -12,12 +12,11 @@ import subprocess
 import sys
 import tempfile
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from msgspec import convert
+from msgspec import convert, to_builtins
 
 from dsl.command.failures import DEVICE_FAILED, INTERNAL, ChildFailure, record, told
 from dsl.command.request import CommandRequest
@@ -33,7 +32,7 @@ emulator's counters."""
 
 def run_in_child(request: CommandRequest, output: Any, time_limit: float) -> Report:
     """Runs a request and returns its report. What the kernel prints is written to `output`. Raises ChildFailure."""
-    return convert(answer_of_child("dsl.command.request", asdict(request), output, time_limit), Report)
+    return convert(answer_of_child("dsl.command.request", to_builtins(request), output, time_limit), Report)
 
 
 def answer_of_child(module: str, request: dict[str, Any], output: Any, time_limit: float) -> dict[str, Any]:

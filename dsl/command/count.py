@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import to_builtins
 
 from dsl.command.failures import DIFFERS, failed
 from dsl.command.options import shared
@@ -116,7 +116,7 @@ def files_of(request: dict[str, Any]) -> list[CountedFile]:
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
     """Answers a request in the child process. The request and the answer are JSON."""
-    return {"files": [asdict(each) for each in files_of(request)]}
+    return {"files": [to_builtins(each) for each in files_of(request)]}
 
 
 def record(found: CountedFile) -> dict[str, Any]:
@@ -129,7 +129,7 @@ def record(found: CountedFile) -> dict[str, Any]:
         **{name: getattr(launch, name) for name in (*of_launch, "counters", "by_line")},
         **{name: getattr(found, name) for name in (*own, "by_ptx_line", "by_array")},
         "passed": found.is_right,
-        "checks": [asdict(check) for check in report.checks],
+        "checks": [to_builtins(check) for check in report.checks],
         "times_us": report.times,
         "counted_blocks": found.counted,
         "figures": found.figures(),

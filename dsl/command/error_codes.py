@@ -4,14 +4,14 @@ examples."""
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 TABLE = Path(__file__).with_name("error_codes.toml")
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorCode:
+class ErrorCode(Struct, frozen=True):
     """`meaning` explains what is wrong, `example` is a text that leads to the error, and `mend` explains the fix.
 
     `shown` is true if running the example alone reports the code. It is false if the example needs a GPU, or files in

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import tomllib
-from dataclasses import dataclass
 from pathlib import Path
 from textwrap import indent
 
 import click
+from msgspec import Struct
 
 import dsl.values.functions  # noqa: F401 (defines the rows)
 from dsl.calls.planner import OWN
@@ -32,8 +32,7 @@ def read_words() -> dict[str, str]:
     return tomllib.loads(WORDS.read_text(encoding="utf-8"))
 
 
-@dataclass(frozen=True, slots=True)
-class Explained:
+class Explained(Struct, frozen=True):
     """Everything that has the given name: error codes, properties of schedules, terms of contracts, functions and
     words."""
 

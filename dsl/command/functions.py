@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import click
+from msgspec import to_builtins
 
 from dsl.calls.api import Module
 from dsl.calls.arguments import plain_number
@@ -406,7 +407,7 @@ def trials(log: str | Path) -> ResultTable[Trial]:
     heads = {"call": "call", "dims": "dims", "schedules": "schedules", "constants": "constants", "choices": "choices"}
     heads |= {"result": "result", "us": "time", **FIGURES, "reason": "reason"}
     notes = found.notes()
-    record = {"log": str(log), "unread": found.unread, "notes": notes, "trials": [asdict(row) for row in rows]}
+    record = {"log": str(log), "unread": found.unread, "notes": notes, "trials": [to_builtins(row) for row in rows]}
     made = ResultTable(f"trials of {log}", rows, record, None, heads, flatten=trial_facts)
     # The notes come after the rows, as `dsl tune` prints them.
     made.text += "".join(f"\n{note}" for note in notes)

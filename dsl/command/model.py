@@ -3,11 +3,11 @@ not fitted to."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import to_builtins
 
 from dsl.command.failures import carried_out
 from dsl.command.options import shared
@@ -62,7 +62,7 @@ def fit(
     about |= {"kernels": [row.kernel for row in found.kernels], "notes": notes}
     if output is not None:
         save(made, name, Path(output), about)
-    record = {"model": name, "of": of, **about, "state": state_of(made), **asdict(found)}
+    record = {"model": name, "of": of, **about, "state": state_of(made), **to_builtins(found)}
     if as_json:
         return record
     click.echo(f"{name}: {of} of {len(trials)} trials on {about['device']}")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, fields
 from typing import Any
+
+from msgspec import Struct, field, to_builtins
 
 from dsl.examples.report import Report
 
 
-@dataclass(frozen=True, slots=True)
-class CommandRequest:
+class CommandRequest(Struct, frozen=True):
     """A file with an example, and how to run it. `example` (a name) or `index` selects the example. Without them, the
     first example runs. `most_bytes` limits the bytes in the arrays of a launch. `timeline` is the path of a timeline
     with these `marks`. `bound_seconds` and `bounds` are as in `LaunchSettings`."""
@@ -51,7 +51,7 @@ def execute(request: CommandRequest) -> Report:
         timeline = TimelineSettings(request.timeline, request.marks, request.events, request.blocks)
     # These four fields have other types in `LaunchSettings`. All other fields are copied by name.
     own = {"ptx", "choose", "timeline", "contracts"}
-    same = {each.name for each in fields(LaunchSettings)} & {each.name for each in fields(request)} - own
+    same = {*LaunchSettings.__struct_fields__} & {*CommandRequest.__struct_fields__} - own
     settings = LaunchSettings(
         **{name: getattr(request, name) for name in same},
         ptx=None if request.ptx is None else ptx_from(request.ptx, request.choose),
@@ -83,4 +83,4 @@ def examples_of(file: str) -> list[tuple[str | None, int]]:
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
     """Executes a request in the child process and returns its report. The request and the report are JSON."""
-    return asdict(execute(CommandRequest(**request)))
+    return to_builtins(execute(CommandRequest(**request)))

@@ -167,7 +167,7 @@ def run(file: str, as_json: bool, options: dict[str, Any], broken: BrokenExample
     check_timeline(file, run_all, options)
     # Only the emulator has counters, so `--counters` selects the emulator.
     place, why = choose_device(options["device"], options["counters"])
-    settings = {name: value for name, value in options.items() if name in CommandRequest.__slots__}
+    settings = {name: value for name, value in options.items() if name in CommandRequest.__struct_fields__}
     settings |= {"file": file, "values": list(options["values"]), "device": place, "why": why, "choose": choose}
     # A roofline needs the operations of each launch. The emulator counts the operations, which takes seconds per
     # launch.
@@ -265,7 +265,7 @@ def run_request(request: CommandRequest, as_json: bool, time_limit: float) -> Re
 def repeated(request: CommandRequest) -> tuple[str, list[dict[str, Any]]]:
     """Runs a request again on the emulator, after it has failed on a GPU. Returns the emulator's message, and the
     faults as data."""
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     again = replace(request, device="emulator", budget=EMULATED_BUDGET, most_bytes=EMULATED_BYTES)
     # The explanation and the timeline belong to the failed run. Only faults matter here.

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from dsl.examples.overrides import PREFIXES
 from dsl.lowering.ir.choices import is_key
@@ -24,8 +25,7 @@ AS_IT_IS = "as it is"
 KINDS = "KEY=OPTION, schedule=NAME, NAME=VALUE, @COMMIT, LOG.jsonl:LINE, OTHER.tile, CODE.ptx"
 
 
-@dataclass(slots=True)
-class SideWords:
+class SideWords(Struct):
     """One side of a comparison. `commit` is the git commit whose compiler compiles the side. `code` is a file of PTX,
     LLVM IR or IR that is launched instead of a kernel. `trial` is the logged trial that the side repeats, and `chosen`
     lists its schedules and constants. `own` names the options that only this side sets."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import to_builtins
+from msgspec.structs import replace
 
 from dsl.command.compile import launches_of, requests_for
 from dsl.command.failures import carried_out
@@ -76,7 +77,7 @@ def why(
             from dsl.studies.machine_notes import machine_notes
 
             notes = machine_notes(kernel.compiled)
-            records[-1]["machine"] = [asdict(note) for note in notes if line in (None, note.line)]
+            records[-1]["machine"] = [to_builtins(note) for note in notes if line in (None, note.line)]
             found_any = found_any or bool(records[-1]["machine"])
         if not as_json and (found or records[-1].get("machine") or not asked):
             show_kernel(records[-1], asked)

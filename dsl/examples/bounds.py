@@ -4,8 +4,9 @@ spent waiting."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from dsl.examples.work import Work
 
@@ -15,8 +16,7 @@ if TYPE_CHECKING:
 MEMORY, L2, SHARED, ISSUE, TENSOR, SPECIAL = "memory", "L2", "shared memory", "issue", "tensor cores", "exponentials"
 
 
-@dataclass(frozen=True, slots=True)
-class Rates:
+class Rates(Struct, frozen=True):
     """The rates of a multiprocessor per clock. `mma` and `wgmma` are 16-bit multiply-adds, and 0 means unknown.
 
     Each multiprocessor has four schedulers, and each scheduler issues one instruction per clock. Shared memory has 32
@@ -42,8 +42,7 @@ RATES = {
 }
 
 
-@dataclass(slots=True)
-class LaunchBound:
+class LaunchBound(Struct):
     """The bound of a launch.
 
     `terms` maps each unit to the microseconds that it needs for `work` at its full rate, longest first. `time_us` is

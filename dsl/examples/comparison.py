@@ -3,8 +3,9 @@ columns."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     import numpy as np
@@ -13,8 +14,7 @@ if TYPE_CHECKING:
 NOTHING_COMPARED = "all are NaN on both sides, so that nothing was compared"
 
 
-@dataclass(slots=True)
-class Comparison:
+class Comparison(Struct):
     """The result of `compare`.
 
     `max_error` is the greatest |actual - wanted|. If some elements are wrong, `max_error` is taken over the wrong

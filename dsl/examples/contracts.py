@@ -4,8 +4,9 @@ contract lists the compiler's choices that affect the figure."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from dsl.examples.evidence import Evidence, NotKnown
 from dsl.examples.report import Verdict
@@ -21,8 +22,7 @@ MOST_TOLD = 5
 """The greatest number of choices that an error lists."""
 
 
-@dataclass(slots=True)
-class JudgedContracts:
+class JudgedContracts(Struct):
     """Verdicts on contracts, and an error for each contract that fails."""
 
     verdicts: list[Verdict] = field(default_factory=list)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from dsl.kernels.variant import Request
 from dsl.lowering.ir.choices import Choice, keys_of
@@ -24,8 +25,7 @@ class NotKnown(Exception):
     """Raised if a figure is not known here. The message is the reason."""
 
 
-@dataclass
-class Evidence:
+class Evidence(Struct, dict=True):
     """The known facts about one kernel of a launch.
 
     `made` returns the kernel's header and PTX, which some terms need. `function` is the IR after all passes, or None if

@@ -4,9 +4,10 @@ times."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
+
+from msgspec import Struct
 
 COUNTED_BLOCKS = 64
 COUNTED_BYTES = 1 << 30
@@ -17,8 +18,7 @@ OF_A_PART = ("deadlock", "uninitialised read", "time limit", "instruction budget
 that other blocks write."""
 
 
-@dataclass(frozen=True, slots=True)
-class FirstBlocks:
+class FirstBlocks(Struct, frozen=True):
     """The result of running `blocks` blocks of a launch on the emulator. `result` is a `dsl.runtime.LaunchResult`."""
 
     result: Any

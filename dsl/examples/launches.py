@@ -7,10 +7,12 @@ copies the written arrays back. Then the same launches are repeated for measurem
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from math import prod
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from dsl.calls.api import CompiledKernel, Module, ModuleFunction
 from dsl.calls.plan import BoundPlan, FromCall, Plan, Step, overlaps
@@ -36,8 +38,7 @@ MOST_KEPT = 1 << 28
 take up to eight times as many bytes."""
 
 
-@dataclass(slots=True)
-class ExampleLaunch:
+class ExampleLaunch(Struct):
     """One launch of a plan. `compiled` is the kernel compiled for this step. `kernel` is the kernel that runs, which
     may come from an edited PTX text. `overlaps` is True if the launch may start before the preceding launch has
     ended."""
@@ -58,8 +59,7 @@ class ExampleLaunch:
         return [param.name for param in self.kernel.header.params]
 
 
-@dataclass(slots=True)
-class ExampleCall:
+class ExampleCall(Struct):
     """A launch line that ran. `given` holds its arguments in host memory. `launches` holds its kernels, each with its
     arguments. `renewals` keeps the old contents of memory that the kernels changed. `before` holds copies of the host
     arrays that the kernels both read and write. The copies are made before the GPU's results are copied back."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
 from typing import Any
+
+from msgspec import Struct, field, to_builtins
 
 from dsl.calls.api import CompiledKernel
 from dsl.calls.plan import Plan
@@ -17,8 +18,7 @@ from dsl.examples.work import work_of
 from dsl.lowering.ir.choices import Asked
 
 
-@dataclass(slots=True)
-class LaunchSettings:
+class LaunchSettings(Struct):
     """How to run an example.
 
     `ptx` is a PTX text whose kernels replace the kernels of the same names. `seed` is the seed of the random inputs.
@@ -124,7 +124,7 @@ def assembled(
         figures = assemble(ptx, arch or header.arch, header.entry, header.maxnreg)
         if not on_gpu:
             report.registers, report.spills = figures.registers, figures.spill_stores + figures.spill_loads
-        report.machine_code = asdict(machine_code(figures.cubin, header.entry))
+        report.machine_code = to_builtins(machine_code(figures.cubin, header.entry))
     return figures
 
 

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from dsl.examples.mistaken import changed
 from dsl.examples.report import Check

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, field
 from math import isinf
 from typing import Any
+
+from msgspec import Struct, field
 
 from dsl.lowering.ir.location import TileError, closest
 from dsl.lowering.ir.types import DTYPES
@@ -17,8 +18,7 @@ MAX_EXTENT = 1 << 62
 PREFIXES = ("dim", "const", "sched", "option")
 
 
-@dataclass(slots=True)
-class Overrides:
+class Overrides(Struct):
     """The given values by name. `names` are variables that the example assigns, and dims. `types` are type parameters.
     `constants` belong to kernels and schedules, and `options` to dispatches."""
 
@@ -74,8 +74,7 @@ def assigned_names(example: ast.Example | None) -> list[str]:
     return [target.id for line in lines for target in line.targets if isinstance(target, ast.Name)]
 
 
-@dataclass(frozen=True, slots=True)
-class _Kind:
+class _Kind(Struct, frozen=True):
     """One kind of names that can be set: the known names, the prefix that selects the kind (`sched.`), and the dict
     that stores the values."""
 

@@ -5,8 +5,9 @@ layout` use this module."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from dsl.calls.api import ModuleFunction
 from dsl.examples.launches import Launcher

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field, to_builtins
 
 from dsl.examples.bounds import LaunchBound
 from dsl.examples.comparison import NOTHING_COMPARED, Comparison
@@ -24,8 +25,7 @@ COUNTED = (
 """The columns in a notebook's table of launches."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Check(Comparison):
+class Check(Comparison, kw_only=True):
     """The result of one `expect` line: a comparison. A condition counts as a comparison of one element. `writer`
     describes the thread that wrote the first wrong element, if it is known, which needs the emulator. `mistake` is a
     hint about a mistake that gives exactly this wrong result. `shows` is False if the line compares only numbers, only
@@ -79,8 +79,7 @@ OVERFLOWS = {
 }
 
 
-@dataclass(slots=True)
-class Verdict:
+class Verdict(Struct):
     """The result of judging a contract for one kernel. `figure` is None if the contract was not judged, and `reason` is
     why. `held` is True if the figure is within `bound`. `why` lists the choices that affect the figure, in words.
     `message` and `rendered` are the text of the error, if the contract failed."""
@@ -106,8 +105,7 @@ class Verdict:
         return {"code": "contract", **place, "message": self.message, "hint": "\n".join(self.why), "called_from": []}
 
 
-@dataclass(slots=True)
-class Explanation:
+class Explanation(Struct):
     """Explains a launch. `reasons` are those for choosing its kernel. `layouts` lists (name, type, layout) of named
     values. `seconds` maps levels of compilation to compile times."""
 
@@ -118,8 +116,7 @@ class Explanation:
     seconds: dict[str, float] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class LaunchReport:
+class LaunchReport(Struct):
     """The report on one kernel launch.
 
     `shared_bytes` is per block, and `cluster` is the number of blocks in a cluster. `registers` and `spills`
@@ -162,8 +159,7 @@ class LaunchReport:
         return None if self.counters is None else Counters.from_dict(self.counters)
 
 
-@dataclass(slots=True)
-class Report:
+class Report(Struct):
     """The report on one run of an example. `times` is the time of all launches together, in microseconds with a cold
     L2: 20th percentile, median and 80th percentile. `untimed` is why launches on a GPU were not timed. `moves` and
     `computes` are the bytes and operations that the example states. `bandwidth` is the device's memory bandwidth in
@@ -276,18 +272,18 @@ class Report:
             out |= {"untimed": self.untimed} if self.untimed else {}
         # If all checks passed, they add nothing to `passed`.
         if not self.passed:
-            out["checks"] = [asdict(check) for check in self.checks]
+            out["checks"] = [to_builtins(check) for check in self.checks]
         return out | {name: value for name, value in self._parts().items() if value}
 
     def _parts(self) -> dict[str, Any]:
         """Returns the parts of the JSON report that are left out if they are empty."""
         has_parts = len(self.launches) > 1 or any(launch.explanation or launch.by_line for launch in self.launches)
         return {
-            "contracts": [asdict(each) for each in self.contracts],
+            "contracts": [to_builtins(each) for each in self.contracts],
             "errors": [each.as_error() for each in self.failed],
             "timelines": [launch.timeline for launch in self.launches if launch.timeline],
             "bounds": [launch.bound.as_json(launch.kernel) for launch in self.launches if launch.bound is not None],
-            "launches": [asdict(launch) for launch in self.launches] if has_parts else [],
+            "launches": [to_builtins(launch) for launch in self.launches] if has_parts else [],
         }
 
 

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
+
+from msgspec import Struct, field
 
 from dsl.calls.called import Called, read_in_order
 from dsl.examples.overrides import Overrides
@@ -37,8 +38,7 @@ def find_example(program: Program, name: str | None) -> ast.Example:
     raise TileError("example", None, f"{program.source.name} has no example '{name}'", hint)
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchFacts:
+class LaunchFacts(Struct, frozen=True):
     """A launch line: its arguments by name, and its `with` items. An argument is ArrayFacts, a number, `UNKNOWN`, or
     None if it is left out."""
 
@@ -57,8 +57,7 @@ class LaunchFacts:
         return sum(value.bytes for value in self.arguments.values() if isinstance(value, ArrayFacts))
 
 
-@dataclass(slots=True)
-class ExampleFacts:
+class ExampleFacts(Struct):
     """The facts about an example before it runs. `contracts` holds each contract with the launch that it judges.
     `computes` is the number of operations that its `computes` lines state."""
 

@@ -8,12 +8,14 @@ import json
 import os
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from math import prod
 from pathlib import Path
 from statistics import mean, median
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field, to_builtins
+from msgspec.structs import replace
 
 from dsl.lowering.ir.function import Function
 from dsl.lowering.ir.location import TileError
@@ -32,8 +34,7 @@ LEAST_STEPS = 4
 """A launch must last at least this many steps of %globaltimer. Otherwise the rate of %clock64 cannot be computed."""
 
 
-@dataclass(frozen=True, slots=True)
-class TimelineSettings:
+class TimelineSettings(Struct, frozen=True):
     """What a timeline records, and to which file it is written. `marks` is a text that `dsl/lowering/passes/marks.py`
     reads. `events` is the greatest number of events that a warp records. A span needs two events. `blocks` is the
     number of blocks to record, from the first block on. None means the default of `dsl/runtime/timeline.py`."""
@@ -44,8 +45,7 @@ class TimelineSettings:
     blocks: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class MarkedSpan:
+class MarkedSpan(Struct, frozen=True):
     """The time between the begin and end of a mark, in clocks. `inner` is the number of events within the span."""
 
     mark: int
@@ -54,8 +54,7 @@ class MarkedSpan:
     inner: int
 
 
-@dataclass(slots=True)
-class MarkRow:
+class MarkRow(Struct):
     """The sums of one mark over all warps: how often it occurred, and its times without the cost of marks. `share` is
     the mark's time divided by the lifetimes of the `warps` that reached the mark."""
 
@@ -70,8 +69,7 @@ class MarkRow:
     warps: int
 
 
-@dataclass(slots=True)
-class Timeline:
+class Timeline(Struct):
     """The timeline of one launch.
 
     `blocks` is the number of recorded blocks. `cost` is the time that one mark takes. `marks_share` is the fraction of
@@ -98,13 +96,13 @@ class Timeline:
     times_us: list[float] | None = None
     registers: list[list[int]] | None = None
     unreached: list[str] = field(default_factory=list)
-    trace: list[dict[str, Any]] = field(default_factory=list, repr=False)
+    trace: list[dict[str, Any]] = field(default_factory=list)
     end: float = 0.0
 
     def as_record(self) -> dict[str, Any]:
         """Returns the data for a report, without `trace` and `end`. The added `longest_wait` is the wait on which all
         warps together spend the most time."""
-        found = asdict(replace(self, trace=[]))
+        found = to_builtins(replace(self, trace=[]))
         del found["trace"], found["end"]
         waits = [row for row in found["rows"] if row["kind"] == BARRIERS]
         return {**found, "longest_wait": max(waits, key=lambda row: row["total"], default=None)}
@@ -159,8 +157,7 @@ class DeviceScale(Scale):
         self.zero = min(self.time(warp.sm, warp.begin[1]) for warp in warps)
 
 
-@dataclass(frozen=True, slots=True)
-class Recorded:
+class Recorded(Struct, frozen=True):
     """The prepared records of a launch. `spans` holds the spans of each warp. `cost` is the cost of a mark, in
     clocks."""
 

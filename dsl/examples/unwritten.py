@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from dsl.lowering.ir.location import Loc, TileError
 from dsl.text import tree as ast
@@ -35,8 +36,7 @@ def is_same(a: Any, b: Any) -> bool:
     return a is b or (keys[0] is not None and keys[0] == keys[1])
 
 
-@dataclass(slots=True)
-class EmptyArray:
+class EmptyArray(Struct):
     """An array that `empty` made. `scratch` is the emulator's record of its bytes. `is_written` is True if some launch
     writes the array."""
 

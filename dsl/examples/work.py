@@ -6,9 +6,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from dsl.examples.first_blocks import FirstBlocks, first_blocks
 
@@ -28,8 +29,7 @@ PRODUCT = re.compile(r"\b(mma|wgmma)\.\S*?\.m(\d+)n(\d+)k(\d+)((?:\.\w+)*)")
 ORDERS = ("row", "col")
 
 
-@dataclass(slots=True)
-class Work:
+class Work(Struct):
     """The work of a launch.
 
     `bytes` are bytes of global memory, each counted once: the size of the arrays or of the accessed sectors, whichever

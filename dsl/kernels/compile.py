@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from dsl.kernels.in_place import in_place_pairs
 from dsl.kernels.variant import Request, Resolved, Variant, build_variant, record_access, resolve
@@ -27,8 +29,7 @@ BUILT = "build"
 """Stands for the IR before all passes, where the name of a pass is expected."""
 
 
-@dataclass(slots=True)
-class Compiled:
+class Compiled(Struct):
     """The compiled code of a variant. `body` is the PTX without its header. `seconds` maps steps of the compilation to
     times."""
 
@@ -47,8 +48,7 @@ class Compiled:
         return printed(self.level)
 
 
-@dataclass(slots=True)
-class Lowered:
+class Lowered(Struct):
     """A variant after its passes, ready for the generation of LLVM IR. `passes` lists the names of the passes that ran,
     in order."""
 
@@ -133,8 +133,7 @@ def compile_lowered(
     return Compiled(lowered.variant, made.header, *texts, made, lowered.seconds, level)
 
 
-@dataclass(slots=True)
-class Generated:
+class Generated(Struct):
     """The code generated from a kernel's IR after all passes. `version` is the PTX version. `llvm_level` is the
     optimization level of LLVM's code generation."""
 

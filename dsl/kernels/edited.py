@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from dsl.lowering.ir.location import TileError
 
@@ -14,8 +15,7 @@ if TYPE_CHECKING:
     from dsl.runtime.header import Header
 
 
-@dataclass(frozen=True, slots=True)
-class Edited:
+class Edited(Struct, frozen=True):
     """The PTX of a file that a user may have edited. `headers` maps the name of each kernel in the `.tile` file to the
     kernel's header."""
 

@@ -3,12 +3,14 @@ the text."""
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from functools import cache
 from pathlib import Path
 from types import NoneType
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from dsl.kernels.compile import compile_lowered, compile_variant, lower
 from dsl.kernels.plain_rows import split_place
@@ -76,10 +78,10 @@ def _tree(node: Any, label: str, depth: int, lines: list[str]) -> None:
         for key, item in node.items():
             _tree(item, f"{key} = ", depth + 1, lines)
         return
-    if not dataclasses.is_dataclass(node) or isinstance(node, Loc | Source):
+    if not isinstance(node, Struct) or isinstance(node, Source):
         lines.append(f"{'':6}{indent}{label}{node!r}")
         return
-    values = [(f.name, getattr(node, f.name)) for f in dataclasses.fields(node)]
+    values = list(asdict(node).items())
     plain = [f"{name}={value!r}" for name, value in values if isinstance(value, str | int | float | NoneType)]
     place = next((value for name, value in values if name == "loc" and value is not None), None)
     lines.append(f"{place.line if place else '':>5} {indent}{label}{type(node).__name__} {' '.join(plain)}".rstrip())

@@ -10,10 +10,11 @@ from __future__ import annotations
 import hashlib
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+from msgspec import Struct
 
 from dsl.lowering.ir.location import Source, TileError, closest
 from dsl.lowering.ir.plugins import NONE, OPEN, Added, Plugins, guarded, instruction_rows, of_line, reading
@@ -23,8 +24,7 @@ from dsl.schedules.properties import rows_of
 from dsl.text.files import read_text, resolved
 
 
-@dataclass(frozen=True, slots=True)
-class PluginFile:
+class PluginFile(Struct, frozen=True):
     """A plug-in file, as it was when it was read. `beside` lists the files with its instruction rows. `rows` maps the
     names of instructions to these rows."""
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from math import inf, isinf, lcm, prod
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from dsl.kernels.build import KernelBuilder, assigned_names
 from dsl.kernels.commits import repeated_commits
@@ -51,8 +53,7 @@ MAX_DIVISOR = 16
 HOST_FACTS = ("sms",)
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     """A request for a variant: everything that the code depends on.
 
     `dims` maps names to the known extents. `types` maps type parameters to types. `constants` are set by the caller and
@@ -118,8 +119,7 @@ def stride_class(strides: Sequence[int]) -> tuple[int, ...]:
     )
 
 
-@dataclass(slots=True)
-class Variant:
+class Variant(Struct):
     """The tile IR of a kernel for one request, with its schedule and its launch conditions (`requires`)."""
 
     request: Request
@@ -189,8 +189,7 @@ def costs_of(
     return costs_of_points(program, replace(known, facts={**known.facts, **numbers}), points)
 
 
-@dataclass(slots=True)
-class Resolved:
+class Resolved(Struct, dict=True):
     """A schedule evaluated for the dims and scalars of a request. `constants` maps names to numbers and functions.
     `special` maps specialised dims and scalars to their values. `divisors` maps dims to known divisors, on which the
     code may depend. `family` contains everything else that the code depends on."""
@@ -203,16 +202,11 @@ class Resolved:
     is_large: bool
     is_empty: bool
     divisors: dict[str, int]
-    _family: tuple = field(default=(), init=False, repr=False, compare=False)
 
-    @property
+    @cached_property
     def family(self) -> tuple:
         """A hashable key. Two requests have the same key if their code can differ only because of the divisors of
         dims."""
-        self._family = self._family or self._made_family()
-        return self._family
-
-    def _made_family(self) -> tuple:
         schedule, request = self.schedule, self.request
         constants = {**schedule.constants, **self.constants}
         named = {n: v.name if isinstance(v, ast.Def) else v for n, v in constants.items()}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from dsl.kernels.compile import Compiled, Lowered, compile_lowered, lower
 from dsl.kernels.garbage import rare_collections
@@ -65,8 +67,7 @@ def keep(known: dict[Any, Any], key: Any, value: Any, most: int) -> None:
         known.pop(next(iter(known)), None)
 
 
-@dataclass(frozen=True, slots=True)
-class Member(Generic[Kernel]):
+class Member(Struct, Generic[Kernel], frozen=True):
     """A compiled variant of a family. The variants of a family differ only in the divisors of dims. `code` is the LLVM
     IR. `body` is the PTX without its header."""
 

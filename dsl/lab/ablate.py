@@ -4,8 +4,9 @@ other choices are unchanged."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from dsl.lab.assignments import Assignment, ChoiceGroup, groups
 from dsl.lab.contest import differing, ratio_interval, sign_probability
@@ -15,8 +16,7 @@ from dsl.lab.trial import Trial
 Interval = tuple[float, float, float]
 
 
-@dataclass(slots=True)
-class Flip:
+class Flip(Struct):
     """A row of an ablation: the code in which one group of choices has another option.
 
     The chosen code is the code without this change. In each round, the row's time is divided by the time of the chosen
@@ -41,8 +41,7 @@ class Flip:
         return f"{self.label} → {self.option}"
 
 
-@dataclass(slots=True)
-class Ablation:
+class Ablation(Struct):
     """The rows of one launch. `null` compares further times of the chosen code with its first times, as ratios. The
     true ratio is 1."""
 
@@ -59,8 +58,7 @@ class Ablation:
         return any(trial.verdict not in ("right", "refused") for trial in told)
 
 
-@dataclass(frozen=True, slots=True)
-class AblationChoice:
+class AblationChoice(Struct, frozen=True):
     """Which rows an ablation has, and how they are timed.
 
     `kinds` and `keys` select choices; an empty list selects all. With `each`, every choice is a group of its own. With

@@ -4,7 +4,8 @@ reduced to a minimal part that still has some effect."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from dsl.lowering.ir.choices import Choice, keys_of, kinds, unmet
 from dsl.lowering.ir.location import TileError, closest
@@ -15,8 +16,7 @@ NOTHING = ("off", "none", "whole", "plain", "single", "exact", "two", "kept", "g
 """The plain options of all kinds of choices. A plain option leaves the code unchanged."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChoiceGroup:
+class ChoiceGroup(Struct, frozen=True):
     """Choices that change together: all choices of one kind and subject, or a single choice. `key` is the group's name,
     such as `swizzle.s`."""
 

@@ -4,8 +4,10 @@ compiler chose."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from dsl.lab.assignments import Assignment, groups, halve, reduced
 from dsl.lab.contest import median_interval, ratio_interval
@@ -17,8 +19,7 @@ from dsl.lowering.ir.choices import keys_of
 Advance = Callable[[str], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Struct, frozen=True):
     """Choices that change together.
 
     At the start of a bisection, the choices have the options in `assignment`. After the decision is undone, they have
@@ -31,8 +32,7 @@ class Decision:
     assignment: Assignment
 
 
-@dataclass(slots=True)
-class Bisection:
+class Bisection(Struct):
     """The result of a bisection.
 
     `start` contains the figures of the launch with all decisions, and `end` those after all decisions are undone.

@@ -9,9 +9,10 @@ another variant. The `expect` lines that read the launch's outputs judge the res
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from dsl.calls.api import ModuleFunction, load
 from dsl.calls.plan import BoundPlan
@@ -42,8 +43,7 @@ COMPARED = ("f16", "bf16", "f32", "f64", "s8", "s16", "s32", "u8", "u16", "u32")
 """Element types that `agreement.tile` compares."""
 
 
-@dataclass(slots=True)
-class Launched:
+class Launched(Struct):
     """A launch line after its run.
 
     `given` holds the arguments as the example made them, and `arrays` holds the same arguments on the device. `names`

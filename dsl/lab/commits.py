@@ -14,9 +14,10 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from dsl.lab.assignments import halve
 from dsl.lab.diff_choices import ChoiceDifference, Numbered, Taken, differing, taken_in
@@ -28,8 +29,7 @@ TIME_LIMIT = 600.0
 """Time limit of one command in a tree, in seconds."""
 
 
-@dataclass(slots=True)
-class CommitBisection:
+class CommitBisection(Struct):
     """The result of a bisection over commits.
 
     `found` lists hash and subject of the commit that changed the answer. It has several elements if some commits could
@@ -48,8 +48,7 @@ class CommitBisection:
     trials: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class TreeQuestion:
+class TreeQuestion(Struct, frozen=True):
     """The command line that runs in the source tree of each commit.
 
     `file` is the path relative to the tree's root. `values` are NAME=VALUE arguments. `run` holds further options of

@@ -8,11 +8,13 @@ import signal
 from collections.abc import Mapping
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Literal
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from dsl.calls.plan import Plan
 from dsl.kernels.edited import Edited
@@ -29,8 +31,7 @@ Code = Literal["none", "assembled", "counted"]
 number of instructions."""
 
 
-@dataclass(frozen=True, slots=True)
-class Made:
+class Made(Struct, frozen=True):
     """A compiled variant. Either `ptx` is its text, or `error` explains why it did not compile.
 
     `registers` and `spills` (in bytes) are per thread. `instructions` is the number of machine instructions. A figure

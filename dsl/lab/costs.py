@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from functools import partial
 from math import exp, inf, log
 from pathlib import Path
@@ -12,6 +11,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, to_builtins
 
 from dsl.kernels.variant import Request, costs_of
 from dsl.lab.models import LEAST, mean, rank_correlation, read_trials
@@ -38,8 +38,7 @@ Case = Sequence[int]
 """The numbers of trials that do the same work."""
 
 
-@dataclass(frozen=True, slots=True)
-class CaseScore:
+class CaseScore(Struct, frozen=True):
     """How well costs order the points of one call: Spearman's rank correlation of costs and times, and the time of the
     cheapest point divided by that of the fastest one (`regret`)."""
 
@@ -52,8 +51,7 @@ class CaseScore:
     fastest: str
 
 
-@dataclass(frozen=True, slots=True)
-class ScoreSummary:
+class ScoreSummary(Struct, frozen=True):
     """The mean correlation of several cases, and the geometric mean, the 95th percentile and the greatest of their
     regrets."""
 
@@ -72,8 +70,7 @@ def summary(scores: Sequence[CaseScore]) -> ScoreSummary:
     return ScoreSummary(len(scores), points, found, geometric, regrets[len(regrets) * 19 // 20], regrets[-1])
 
 
-@dataclass(slots=True)
-class LaunchGroup:
+class LaunchGroup(Struct):
     """Launches whose costs are evaluated together: their requests differ only in numeric constants, `points`. `rows`
     are the numbers of their trials."""
 
@@ -244,7 +241,7 @@ def _groups(trials: Sequence[Trial]) -> list[LaunchGroup]:
     for row, trial in enumerate(trials):
         for facts in trial.requests:
             words = {name: value if isinstance(value, str) else 0 for name, value in facts.constants.items()}
-            key = json.dumps([trial.file, {**asdict(facts), "constants": words}], sort_keys=True)
+            key = json.dumps([trial.file, {**to_builtins(facts), "constants": words}], sort_keys=True)
             group = found.setdefault(key, LaunchGroup(programs[trial.file], facts.request, [], []))
             group.points.append(facts.constants)
             group.rows.append(row)

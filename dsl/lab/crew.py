@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from dsl.lab.compiling import ChangedError
 from dsl.lab.machines import There

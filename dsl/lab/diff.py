@@ -4,10 +4,12 @@ that differs."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
 from random import Random
 from typing import Any
 from uuid import uuid4
+
+from msgspec import Struct, field, to_builtins
+from msgspec.structs import replace
 
 from dsl.calls.decisions import all_choices, branch_choice
 from dsl.calls.tuned import CallFacts
@@ -36,8 +38,7 @@ BY_LINE = ("sectors", "wavefronts", "conflicts", "barriers", "work")
 """The figures that `dsl diff` compares line by line."""
 
 
-@dataclass(slots=True)
-class DiffKernel:
+class DiffKernel(Struct):
     """A kernel of one side of a comparison.
 
     `choices` is None if the choices are unknown, as for a PTX file. `made` is code from a commit's compiler, or written
@@ -50,8 +51,7 @@ class DiffKernel:
     made: Made | None = None
 
 
-@dataclass(slots=True)
-class Side:
+class Side(Struct):
     """One of the two sides of a comparison.
 
     `source` is the side's `.tile` file. `launch` is the function that is timed. `note` writes the side's trial to the
@@ -217,8 +217,8 @@ def kernel_difference(sides: tuple[Side, Side], pair: tuple[DiffKernel, DiffKern
             {
                 "label": one.label,
                 "keys": list(one.keys),
-                "a": one.first and asdict(one.first),
-                "b": one.second and asdict(one.second),
+                "a": one.first and to_builtins(one.first),
+                "b": one.second and to_builtins(one.second),
             }
             for one in differing(a.choices, b.choices)
         ]
@@ -300,8 +300,7 @@ def by_line(counts: Mapping[str, float]) -> dict[str, float]:
     return {name: figures[name] for name in BY_LINE}
 
 
-@dataclass(frozen=True, slots=True)
-class Contest:
+class Contest(Struct, frozen=True):
     """How two sides are timed against each other: the device, the number of rounds, and the seed."""
 
     place: TuningPlace

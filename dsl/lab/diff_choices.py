@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from dsl.lowering.ir.choices import RULE, Choice
 
@@ -16,8 +17,7 @@ Numbered = tuple[str, int]
 `vector.x.load[0]`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
+class Taken(Struct, frozen=True):
     """The option taken for a choice, and what decided it: the compiler's rule, a line of the schedule, or the command
     line."""
 
@@ -25,8 +25,7 @@ class Taken:
     by: str = RULE
 
 
-@dataclass(frozen=True, slots=True)
-class ChoiceDifference:
+class ChoiceDifference(Struct, frozen=True):
     """Choices of one kind and subject that differ in the same way.
 
     `first` or `second` is None if that side does not have the choices.

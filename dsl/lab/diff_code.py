@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 import tempfile
 from contextlib import suppress
-from dataclasses import replace
 from hashlib import sha256
 from math import prod
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from dsl.lab.commits import TreeQuestion, answer_of, kernel_of, said_by
 from dsl.lab.compiling import made_of

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
+
+from msgspec import Struct, field
 
 from dsl.kernels.compile import Compiled, levels_of
 from dsl.kernels.levels import tree
@@ -19,8 +20,7 @@ CODE_LEVELS = ("ast", "llvm", "ptx", "sass")
 """The levels that are not the IR after a pass."""
 
 
-@dataclass(slots=True)
-class KernelTexts:
+class KernelTexts(Struct):
     """The texts of a kernel by level, in order: `ast`, `build`, the passes, `llvm`, `ptx`, `sass`.
 
     `entry` is the kernel's name in the PTX. `missing` lists the reasons why levels are missing.

@@ -13,9 +13,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any
+
+from msgspec import Struct
 
 from dsl.kernels.plain_rows import (
     DEBUG,
@@ -57,8 +58,7 @@ NEW = "'"
 """Appended to a name in the second text if the first text uses this name for another value."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedRow:
+class PlacedRow(Struct, frozen=True):
     """A row of a level's text, and the line of the `.tile` file that produced it."""
 
     text: str

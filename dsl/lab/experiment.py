@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
 from random import Random
 from uuid import uuid4
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from dsl.calls.plan import Plan
 from dsl.calls.tuned import StepChoice
@@ -36,8 +38,7 @@ BUDGET_FACTOR = 64
 launch counts as a hang."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """What a trial measures.
 
     `code` selects the tools that run on the PTX. With `run`, the launch runs, its result is checked, and its costs are
@@ -50,8 +51,7 @@ class Wanted:
     times: bool = False
 
 
-@dataclass(slots=True)
-class Conditions:
+class Conditions(Struct):
     """The conditions of an experiment.
 
     `schedule`, or `chosen` (the steps of a branch), replaces the dispatch's choice. `choose` contains options that are
@@ -72,8 +72,7 @@ class Conditions:
     command: Sequence[str] = ()
 
 
-@dataclass(slots=True)
-class Attempt:
+class Attempt(Struct):
     """A trial, a digest of each kernel's code, and the options taken for each kernel's choices.
 
     `ready` is the launch to time, or None if the trial is not timed.

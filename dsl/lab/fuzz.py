@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
 from random import Random
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from dsl.lab.assignments import Assignment, reduced
 from dsl.lab.experiment import Experiment, said
@@ -16,8 +18,7 @@ FINE = ("right", "refused")
 """Verdicts that are no failure. Options that exclude each other are refused with a message."""
 
 
-@dataclass(slots=True)
-class FuzzFailure:
+class FuzzFailure(Struct):
     """A set of options without a right result. `drawn` is the random set, and `choose` its reduced part.
 
     `number` is None for a launch that fails without any options.
@@ -37,8 +38,7 @@ class FuzzFailure:
         return " ".join([*example, said(self.choose)])
 
 
-@dataclass(slots=True)
-class Fuzzed:
+class Fuzzed(Struct):
     """The results of a fuzz run.
 
     `verdicts` counts the trials by verdict. `kinds` counts how often each kind of choice was varied.

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from dsl.lab.by_users import called
 from dsl.lab.model import CODE, TIME, Features, Model, features_of, figure_of, known_before, model, predicted
@@ -75,8 +76,7 @@ class LogLinear(Model):
 # ---- how well it orders ----
 
 
-@dataclass(frozen=True, slots=True)
-class Scored:
+class Scored(Struct, frozen=True):
     """How well a model that was fitted to the other kernels orders the trials of this kernel.
 
     `within` is the mean rank correlation over the kernel's cases, or None.
@@ -88,8 +88,7 @@ class Scored:
     within: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Evaluation:
+class Evaluation(Struct, frozen=True):
     """How well a model orders trials.
 
     `held_out` is True if each kernel was predicted by a model that was fitted to the other kernels. `within` is the

@@ -4,9 +4,10 @@ it."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
+
+from msgspec import Struct, field
 
 from dsl.lab.contest import overlapping
 from dsl.lab.space import Candidate, TuningCall
@@ -29,8 +30,7 @@ def intervals_of(trials: Mapping[int, Trial]) -> dict[int, tuple[float, float, f
     }
 
 
-@dataclass(slots=True)
-class Outcome:
+class Outcome(Struct):
     """The result of tuning a launch with one set of values.
 
     `points` is the number of points. `candidates` maps indices to points that were tried, found in the log or left out

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from random import Random
+
+from msgspec import Struct
 
 from dsl.lowering.ir.targets import Target, target
 
@@ -13,8 +14,7 @@ WAIT_SECONDS = 300.0
 """Longest wait for a GPU, which may have up to 64 launches queued. After this time, the launch counts as a hang."""
 
 
-@dataclass(frozen=True, slots=True)
-class TuningPlace:
+class TuningPlace(Struct, frozen=True):
     """A device. `device` is `emulator` or for example `cuda:0`. `name` is the chip's name. `driver` is the driver's
     version."""
 

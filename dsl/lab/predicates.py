@@ -5,8 +5,9 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from dsl.lab.compiling import Code
 from dsl.lab.experiment import Wanted
@@ -50,8 +51,7 @@ def ends_differ(predicate: Predicate, ends: Sequence[Mapping[str, Any]], names: 
     return bool(answers[0])
 
 
-@dataclass(frozen=True, slots=True)
-class FigureBound:
+class FigureBound(Struct, frozen=True):
     """A comparison of a figure with a value, such as `registers <= 56`."""
 
     name: str
@@ -72,8 +72,7 @@ class FigureBound:
         return answers.pop() if len(answers) == 1 else None
 
 
-@dataclass(frozen=True, slots=True)
-class Predicate:
+class Predicate(Struct, frozen=True):
     """A condition. It is true if all its terms are true."""
 
     text: str

@@ -7,8 +7,9 @@ import json
 import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
+
+from msgspec import to_builtins
 
 from dsl.examples.report import finite
 from dsl.lab.models import rank_correlation
@@ -194,7 +195,7 @@ def as_json(outcomes: list[Outcome], place: TuningPlace, file: str) -> dict[str,
             if index in outcome.predicted:
                 row["predicted"] = outcome.predicted[index]
             if trial is not None:
-                launches = [{k: v for k, v in asdict(s).items() if k != "choices"} for s in trial.launches]
+                launches = [{k: v for k, v in to_builtins(s).items() if k != "choices"} for s in trial.launches]
                 row |= {"status": trial.status, "reason": trial.reason, "launches": launches}
                 if trial.status == "measured":
                     median, low, high = trial.interval

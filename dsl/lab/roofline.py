@@ -8,9 +8,10 @@ the time of its busiest hardware unit is used, the least possible time. Needs ma
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from dsl.examples.bounds import LaunchBound
 from dsl.examples.report import Report
@@ -26,8 +27,7 @@ COLOURS = 10
 MARKERS = "osD^v<>P*X"
 
 
-@dataclass(frozen=True, slots=True)
-class RooflinePoint:
+class RooflinePoint(Struct, frozen=True):
     """A launch in the picture.
 
     `intensity` is in operations per byte. `measured` is in operations per second, or None without a GPU. `most` is the

@@ -4,10 +4,12 @@ timing."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from socket import gethostname
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from dsl.calls.plan import BoundPlan, Plan
 from dsl.examples.first_blocks import COUNTED_BYTES, FirstBlocks, first_blocks, in_words, whole_launch
@@ -30,8 +32,7 @@ RACES = ("race", "uninitialised read", "in flight")
 """Kinds of findings that missing order causes: a thread did not wait for another thread."""
 
 
-@dataclass(slots=True)
-class Ready:
+class Ready(Struct):
     """The kernels of a launch with their arguments, ready to be launched repeatedly.
 
     `renew` restores the memory that a launch changes. It is None if the kernels do not read this memory.

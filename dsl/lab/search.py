@@ -12,18 +12,18 @@ Your own search is a class derived from `Search`, registered under a name:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from random import Random
 from typing import Any, ClassVar, TypeVar
+
+from msgspec import Struct
 
 from dsl.lab.by_users import registered
 from dsl.lab.contest import RUNGS
 from dsl.lab.trial import Trial
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(Struct, frozen=True):
     """A point of a launch.
 
     `index` is the point's number. Of points that tie, the one with the smallest index wins. `settings` maps `schedule`

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+from msgspec import Struct, field
 
 from dsl.calls.tuned import CallFacts
 from dsl.examples.overrides import Overrides
@@ -29,8 +30,7 @@ class Progress(Protocol):
     def advance(self, what: str) -> None: ...
 
 
-@dataclass(slots=True)
-class Settings:
+class Settings(Struct):
     """The settings of `dsl tune`.
 
     `choice` selects the points that exist, and `search` names the search. `budget` limits the new points of a launch.

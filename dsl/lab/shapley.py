@@ -8,11 +8,12 @@ value for n-person games, 1953).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 from random import Random
 from statistics import fmean, median
 from typing import Any
+
+from msgspec import Struct, field
 
 from dsl.lab.bisect import Decision, joined, plain
 from dsl.lab.experiment import Experiment
@@ -22,8 +23,7 @@ RESAMPLES = 2000
 """How often the orders are resampled to compute the interval of a mean (Efron's bootstrap)."""
 
 
-@dataclass(slots=True)
-class Share:
+class Share(Struct):
     """A group of choices. `gains` lists, for each order, how much the figure falls when the group changes."""
 
     decision: Decision
@@ -39,8 +39,7 @@ class Share:
         return means[int(0.025 * RESAMPLES)], means[int(0.975 * RESAMPLES) - 1]
 
 
-@dataclass(slots=True)
-class Shares:
+class Shares(Struct):
     """The shares of all groups of choices.
 
     `shares` is sorted by mean gain, greatest first. `asked` is the number of orders tried, and `orders` the number of

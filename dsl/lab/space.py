@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import product
 from math import inf, prod
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from dsl.calls.plan import Plan
 from dsl.calls.planner import Planner
@@ -72,8 +74,7 @@ def distinct(values: Sequence[Any]) -> list[Any]:
     return list({exact_key(value): value for value in values}.values())
 
 
-@dataclass(frozen=True, slots=True)
-class TuningCall:
+class TuningCall(Struct, frozen=True):
     """A launch line of an example.
 
     `index` is its position among the example's launches, from 0. If `facts.is_known` is false, only a run gives the
@@ -118,8 +119,7 @@ def calls(program: Program, example: ast.Example, overrides: Overrides, place: T
     return [TuningCall(program, place, launch, i) for i, launch in enumerate(facts.launches)]
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """A point: a branch of the dispatch, with values for the constants of its schedules.
 
     `index` is its position in the list of all points of the launch. Points of a branch are sorted by cost, or are in
@@ -160,8 +160,7 @@ class Candidate:
         return "; ".join([*map(described_step, self.steps), *by_hand])
 
 
-@dataclass(frozen=True, slots=True)
-class SpaceChoice:
+class SpaceChoice(Struct, frozen=True):
     """Selects the points to list.
 
     `domains` maps constants to values that replace those of the file's `tune` lines. If `schedules` is not empty, only

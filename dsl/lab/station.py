@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from uuid import uuid4
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from dsl.calls.plan import Plan
 from dsl.calls.tuned import StepChoice, described_step
@@ -18,8 +20,7 @@ from dsl.lab.trial import Trial
 from dsl.runtime.errors import DeviceError
 
 
-@dataclass(slots=True)
-class Entrant:
+class Entrant(Struct):
     """A point of a batch.
 
     `index` is the point's index. `trial` receives the results. If it has times already, the point is timed again.
@@ -32,8 +33,7 @@ class Entrant:
     plan: Plan | None = None
 
 
-@dataclass(slots=True)
-class Batch:
+class Batch(Struct):
     """Points that are tried together.
 
     `rungs` lists the numbers of rounds for each stage of timing. `reference` is timed together with the points. After

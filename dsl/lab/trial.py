@@ -11,12 +11,12 @@ import math
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NotRequired, TypedDict
 
-from msgspec import Meta, MsgspecError
+from msgspec import Meta, MsgspecError, Struct, field, to_builtins
 from msgspec.json import decode
+from msgspec.structs import asdict
 
 from dsl.calls.tuned import CallFacts
 from dsl.kernels.variant import Request
@@ -66,8 +66,7 @@ else:
         fixed: NotRequired[list[str]]
 
 
-@dataclass(slots=True)
-class StepFacts:
+class StepFacts(Struct):
     """A kernel that a trial launches. A figure is None if it is unknown.
 
     `registers` and `spills` (in bytes) are per thread. `shared_bytes` is per block. `instructions` is the number of
@@ -90,8 +89,7 @@ class StepFacts:
     ptx: str | None = None
 
 
-@dataclass(slots=True)
-class CostFacts:
+class CostFacts(Struct):
     """What the cost of a launch is computed from: fields of its `Request`. Scalars that JSON cannot hold are left
     out."""
 
@@ -109,19 +107,17 @@ class CostFacts:
 
     @staticmethod
     def of(request: Request) -> CostFacts:
-        made = CostFacts(*(getattr(request, each.name) for each in fields(CostFacts)))
+        made = CostFacts(*(getattr(request, name) for name in CostFacts.__struct_fields__))
         made.absent = sorted(request.absent)
         made.scalars = {name: value for name, value in request.scalars.items() if math.isfinite(value)}
         return made
 
     @property
     def request(self) -> Request:
-        fields_of = {each.name: getattr(self, each.name) for each in fields(self)}
-        return Request(**{**fields_of, "absent": frozenset(self.absent)})
+        return Request(**{**asdict(self), "absent": frozenset(self.absent)})
 
 
-@dataclass(slots=True)
-class Trial:
+class Trial(Struct):
     """A line of the log.
 
     `steps` lists the kernels with their schedules and constants (see `StepChoice.as_json`). `choices` maps keys of
@@ -282,7 +278,7 @@ def blank_trial(
 
 
 # The key has the fields before `status`, the target, the forced options, and the seed.
-KEY = (*(f.name for f in fields(Trial)[:12]), "arch", "choices", "seed")
+KEY = (*Trial.__struct_fields__[:12], "arch", "choices", "seed")
 
 
 def default_log(path: Path) -> Path:
@@ -362,4 +358,4 @@ class Log:
         self.trials[trial.key] = trial
         # A log names files and commands of the user, so nobody else may read it.
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        append_line(self.path, json.dumps(asdict(trial)))
+        append_line(self.path, json.dumps(to_builtins(trial)))

@@ -6,8 +6,10 @@ import json
 import os
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import asdict, dataclass, replace
 from functools import partial
+
+from msgspec import Struct, to_builtins
+from msgspec.structs import replace
 
 from dsl.examples.overrides import Overrides
 from dsl.lab.case import TuningCase
@@ -24,8 +26,7 @@ POISONED = 3
 """The exit status of a process that ends because its device is poisoned."""
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchAtCase:
+class LaunchAtCase(Struct, frozen=True):
     """Describes a launch to a station in another process.
 
     `task` identifies the program with its plug-ins. `example` is the example's position in the file. `overrides`
@@ -42,8 +43,7 @@ class LaunchAtCase:
     choice: SpaceChoice
 
 
-@dataclass(slots=True)
-class Answer:
+class Answer(Struct):
     """The results of a batch, which a station returns to the tuner.
 
     `trials` maps indices of points to completed trials. `poisoned` is the message of a fault that made the station's
@@ -125,14 +125,14 @@ def answer(launch: LaunchAtCase, device: str, batch: Batch) -> Answer:
 
 def station_of(launch: LaunchAtCase, device: str) -> Station:
     """The station for a launch. Keeps only the last station, and the arrays of the last case."""
-    key = json.dumps([asdict(launch), device])
+    key = json.dumps([to_builtins(launch), device])
     if key not in _stations:
         _stations.clear()
         program, place = program_of(launch.task), find_place(device)
         example, overrides = program.examples[launch.example], launch.overrides
         about = program, example, overrides, place, launch.seed, launch.choice
         # All launches of an example share its arrays.
-        case_key = json.dumps([asdict(replace(launch, call=0)), device])
+        case_key = json.dumps([to_builtins(replace(launch, call=0)), device])
         if case_key not in _cases:
             _cases.clear()
             _cases[case_key] = LazyCase(partial(TuningCase, *about))

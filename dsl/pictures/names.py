@@ -4,8 +4,9 @@ layout."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from math import prod
+
+from msgspec import Struct
 
 from dsl.lowering.ir.function import Function, Op, Value, walk
 from dsl.lowering.ir.location import Loc
@@ -17,8 +18,7 @@ AXES = {1: ("element",), 2: ("row", "column")}
 """Maps a tile's rank to the names of its axes. For higher ranks, axes are numbered."""
 
 
-@dataclass(frozen=True, slots=True)
-class DrawnFragment:
+class DrawnFragment(Struct, frozen=True):
     """The role of a tile in an MMA: the instruction, and its operand ("A", "B", "C", "A transposed", "rows of C" …).
 
     `box` is the shape of the part of the tile that one instruction uses.
@@ -33,8 +33,7 @@ class DrawnFragment:
         return f"{self.operand} of {name}"
 
 
-@dataclass(frozen=True, slots=True)
-class DrawnValue:
+class DrawnValue(Struct, frozen=True):
     """A named tile of a kernel, in registers or in shared memory. `line` is its source line, and `value` is its IR
     value, whose type has a layout."""
 

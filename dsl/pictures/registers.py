@@ -4,8 +4,9 @@ how the pattern of this corner repeats."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import prod
+
+from msgspec import Struct
 
 from dsl.lowering.layouts.layout import Layout, bits_of
 from dsl.pictures.names import AXES, coordinates
@@ -14,8 +15,7 @@ MOST_LINES = 32
 """The maximum number of lines in the picture of the corner."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(Struct, frozen=True):
     """`count` neighbouring elements along the last axis, starting at `column`. One thread holds the elements in
     consecutive registers, starting at `register`."""
 
@@ -31,16 +31,14 @@ class Cell:
         return f"r{self.register}" if last == self.register else f"r{self.register}-{last}"
 
 
-@dataclass(frozen=True, slots=True)
-class PictureLine:
+class PictureLine(Struct, frozen=True):
     """A row of cells. The first cell begins at the tile's coordinates `start`."""
 
     start: tuple[int, ...]
     cells: tuple[Cell, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DrawnStep:
+class DrawnStep(Struct, frozen=True):
     """The change of warp, lane and register between an element of the corner and the element `distance` further along
     `axis`.
 
@@ -54,8 +52,7 @@ class DrawnStep:
     exact: bool
 
 
-@dataclass(frozen=True, slots=True)
-class RegisterPicture:
+class RegisterPicture(Struct, frozen=True):
     """The picture of a layout.
 
     `bits` holds a tuple of texts for each axis, one text for each bit of the coordinate, highest bit first. A text such

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from dsl.lowering.ir.function import Function, Op, Value, walk
 from dsl.lowering.ir.types import SharedType
@@ -29,16 +31,14 @@ MOST_LINES = 8
 """The maximum number of lines in a picture. A line is 128 bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class DrawnTouch:
+class DrawnTouch(Struct, frozen=True):
     """The access of one lane: the lane's number, and the byte offset in a stage."""
 
     lane: int
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class DrawnAccess:
+class DrawnAccess(Struct, frozen=True):
     """A kind of access to shared memory: its operation, its line in the kernel, the bytes per lane, and how many
     operations are of this kind.
 
@@ -96,8 +96,7 @@ class DrawnAccess:
         return "no conflict" if self.beyond == 0 else f"{self.beyond + 1} passes, {self.beyond} by conflicts"
 
 
-@dataclass(frozen=True, slots=True)
-class SharedPicture:
+class SharedPicture(Struct, frozen=True):
     """The picture of a shared tile. A line shows 128 bytes, which are divided into units of `unit` bytes."""
 
     type: SharedType

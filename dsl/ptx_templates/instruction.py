@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from functools import cached_property
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 # Maps an operand's PTX type to (inline-asm constraint, LLVM type) in LLVM's NVPTX back end. A predicate is an i1 with
 # the constraint `b`, so a guarded instruction needs no `setp`.
@@ -26,8 +28,7 @@ ROLES = ("out", "in", "inout")
 _PLACE = re.compile(r"\{(\w+)\}")
 
 
-@dataclass(frozen=True, slots=True)
-class Fragment:
+class Fragment(Struct, frozen=True):
     """Maps the registers of one warp, or of several warps, to the tile elements that they contain.
 
     The map is linear over F2, so each bit of an index has its own (row, column) offset. `lane[i]` is the offset for bit
@@ -61,8 +62,7 @@ class Fragment:
         return row, column
 
 
-@dataclass(frozen=True, slots=True)
-class MatrixProduct:
+class MatrixProduct(Struct, frozen=True):
     """The extents and element types of a matrix product d[m, n] = a[m, k] @ b[k, n] + c.
 
     `a`, `b` and `c` are element types. `modifier` is the PTX modifier `satfinite`, `xor.popc` or `and.popc`, or "".
@@ -77,8 +77,7 @@ class MatrixProduct:
     modifier: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Operand:
+class Operand(Struct, frozen=True):
     """An operand in the asm text: `count` registers of PTX type `type`.
 
     `count` is None for a plain register such as `%0`. For a vector in braces, such as `{%0, %1}`, it is the number of
@@ -105,8 +104,7 @@ class Operand:
         return _LLVM[self.type][1]
 
 
-@dataclass(frozen=True, slots=True)
-class Effect:
+class Effect(Struct, frozen=True):
     """One effect of an instruction besides its result.
 
     action: one of these words.
@@ -134,8 +132,7 @@ class Effect:
     completion: str = "at once"
 
 
-@dataclass(frozen=True, eq=False)
-class Instruction:
+class Instruction(Struct, frozen=True, eq=False, dict=True):
     """One instruction.
 
     arch: the oldest architecture with the instruction: 80 for `sm_80`. If `feature` is "a", only the target `sm_80a`

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
+
+from msgspec import Struct
 
 from dsl.runtime.dtypes import DTYPES
 
@@ -22,8 +23,7 @@ and with this limit the search takes at most 15 ms. For attention heads of one p
 all."""
 
 
-@dataclass(frozen=True, slots=True)
-class Array:
+class Array(Struct, frozen=True):
     """Everything that a launch needs to know about an array.
 
     `pointer` is the address of element (0, 0, …). `strides` are in elements and may be negative. `dtype` is a name in

@@ -4,9 +4,10 @@ strides and types form a class. Except for the pointers, only the first call of 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from math import prod
+
+from msgspec import Struct
 
 from dsl.runtime.arrays import HOST_ALIGNMENT, MOST_TRIED, Array, share_memory
 from dsl.runtime.dtypes import in_type
@@ -30,8 +31,7 @@ KEPT_DISTANCES = 64
 share memory. In the layers of a model, few distances occur."""
 
 
-@dataclass(frozen=True, slots=True)
-class TensorPair:
+class TensorPair(Struct, frozen=True):
     """Two tensors that may share memory. `a` and `b` are their numbers among the header's tensors.
 
     Let `distance` be the pointer of `a` minus the pointer of `b`. The byte ranges overlap if `low < distance < high`.
@@ -59,8 +59,7 @@ def surely(distance: int) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
-class CallClass:
+class CallClass(Struct, frozen=True):
     """Everything that calls with equal shapes, strides and types have in common.
 
     `names` maps the names that the header's expressions may contain to their values. `workspaces` maps each workspace's

@@ -3,13 +3,12 @@ this file contains those of emulated devices."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from dsl.runtime.errors import LaunchError
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceFacts:
+class DeviceFacts(Struct, frozen=True):
     """Properties of one device. All sizes are in bytes.
 
     `memory_bandwidth` is in bytes per second and is computed from the memory clock and the bus width. `clock` is the

@@ -10,9 +10,10 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy as shallow_copy
-from dataclasses import replace
 from functools import partial
 from typing import Any
+
+from msgspec.structs import replace
 
 from dsl.runtime.arguments import Buffer, MappedValues, ParamLayout
 from dsl.runtime.checks import CallClass, Checker

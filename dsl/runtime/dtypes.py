@@ -6,18 +6,18 @@ import math
 import operator
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from numbers import Integral, Rational
 from typing import Any
 
+from msgspec import Struct
+
 from dsl.runtime.errors import LaunchError
 from dsl.runtime.numbers import is_masked, item_of
 
 
-@dataclass(frozen=True, slots=True)
-class ElementType:
+class ElementType(Struct, frozen=True):
     """An element type.
 
     `bytes` is the size of an element in memory. `code` is the format character of the `struct` module. `numpy` is the

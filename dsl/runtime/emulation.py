@@ -6,8 +6,10 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from dsl.runtime.arguments import ParamLayout
 from dsl.runtime.arrays import Array, elements_in, host_view
@@ -263,8 +265,7 @@ def show(output: str) -> None:
         sys.stdout.flush()
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenArray:
+class WrittenArray(Struct, frozen=True):
     """Records which thread wrote each byte of a host array last in one launch.
 
     The array occupies `size` bytes from the host address `start` on. Its copy in the emulator began at the address

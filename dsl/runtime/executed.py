@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from dsl.runtime.machine_code import ListedBlock, ListedInstruction, listed_blocks
 
@@ -23,8 +24,7 @@ SPECIAL = ("MUFU", "I2F", "F2I", "F2F", "FRND", "POPC", "FLO")
 SHARED = ("LDS", "STS", "LDSM", "STSM", "ATOMS")
 
 
-@dataclass(slots=True)
-class Executed:
+class Executed(Struct):
     """Estimated instruction counts, summed over all warps.
 
     `instructions` counts the issued instructions. `special` counts the instructions that run on the unit for

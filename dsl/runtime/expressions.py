@@ -19,8 +19,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from dsl.runtime.numbers import NOT_FINITE, same_number
 
@@ -40,8 +41,7 @@ class ExpressionError(ValueError):
     value."""
 
 
-@dataclass(frozen=True, slots=True)
-class Expression:
+class Expression(Struct, frozen=True):
     """A compiled tree. `evaluate(values)` returns the value of the tree, given the values of its names. `names` are the
     names that the tree contains."""
 

@@ -11,10 +11,12 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import isfinite, prod
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from dsl.runtime.emulation import EmulatedCopy, WrittenArray, emulated
 from dsl.runtime.errors import LaunchError
@@ -38,8 +40,7 @@ shared memory to more."""
 ALIGNED = "--shared 49152,1024: drivers align it to 1024 bytes"
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchShape:
+class LaunchShape(Struct, frozen=True):
     """The launch parameters of an entry.
 
     `grid`, `block` and `cluster` are extents along x, y and z: blocks of the grid, threads of a block, and blocks of a
@@ -53,8 +54,7 @@ class LaunchShape:
     shared_alignment: int = 0
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MapOf:
+class MapOf(Struct, frozen=True, eq=False):
     """An argument that is a tensor map of a row-major array.
 
     `box` is the number of elements along each axis that one TMA copy moves. `swizzle` is 0, 32, 64 or 128 bytes."""
@@ -78,8 +78,7 @@ class MapOf:
         return replace(found, type=array.dtype if array.dtype in MAP_TYPES else "")
 
 
-@dataclass(slots=True)
-class ForeignResult:
+class ForeignResult(Struct):
     """The outcome of a launch on the emulator: the emulator's `Result`, and the last writers of the arrays.
 
     If the emulator found a fault or ran only some blocks, the arrays are not copied back, and `writers` is empty."""

@@ -12,11 +12,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, TypeVar
 
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from dsl.runtime.dtypes import DTYPES
 from dsl.runtime.errors import LaunchError
@@ -65,16 +65,14 @@ Offset = Annotated[int, Meta(ge=0, le=1 << 20)]
 Several = Annotated[tuple[Row, ...], Meta(max_length=MOST_OF_ROWS)]
 
 
-@dataclass(frozen=True, slots=True)
-class SourceRecord:
+class SourceRecord(Struct, frozen=True):
     """Identifies the `.tile` file by its path, as the user gave it, and by the SHA-256 of its text in hex."""
 
     file: Text
     sha256: Text
 
 
-@dataclass(frozen=True, slots=True)
-class HeaderTensor:
+class HeaderTensor(Struct, frozen=True):
     """An array parameter.
 
     `dims` contains the extent of each axis, as a name or an int. `access` is r if the kernel reads the array, w if it
@@ -95,16 +93,14 @@ class HeaderTensor:
         return self.access != "r"
 
 
-@dataclass(frozen=True, slots=True)
-class Scalar:
+class Scalar(Struct, frozen=True):
     """A number that is passed by value."""
 
     name: Name
     dtype: str
 
 
-@dataclass(frozen=True, slots=True)
-class HeaderTable:
+class HeaderTable(Struct, frozen=True):
     """A small array of `length` elements that is passed by value."""
 
     name: Name
@@ -112,8 +108,7 @@ class HeaderTable:
     length: Annotated[int, Meta(ge=1, le=1 << 15)]
 
 
-@dataclass(frozen=True, slots=True)
-class HeaderWorkspace:
+class HeaderWorkspace(Struct, frozen=True):
     """Memory that the runtime provides for each launch: `each` elements for each block of the grid.
 
     If `zero` is true, the workspace contains zeros before each launch, and the launch must leave zeros in it."""
@@ -124,8 +119,7 @@ class HeaderWorkspace:
     zero: bool
 
 
-@dataclass(frozen=True, slots=True)
-class HeaderPipeline:
+class HeaderPipeline(Struct, frozen=True):
     """A software pipeline of `stages` stages in shared memory, between producer and consumer warps.
 
     The pipeline's mbarriers start `at` bytes after the start of dynamic shared memory and take 8 bytes each. The first
@@ -137,8 +131,7 @@ class HeaderPipeline:
     of: Several[Name]
 
 
-@dataclass(frozen=True, slots=True)
-class HeaderMark:
+class HeaderMark(Struct, frozen=True):
     """A mark: a part of the kernel at whose start and end warps record the time.
 
     A mark of the kind `life` covers the whole run of a warp. A mark of the kind `empty` contains no instructions. The
@@ -152,12 +145,11 @@ class HeaderMark:
 Param = HeaderTensor | Scalar | HeaderTable
 if TYPE_CHECKING:
     Params = tuple[Param, ...]
-else:  # msgspec does not support unions of untagged dataclasses, so `_param` reads the parameters
+else:  # msgspec does not support unions of untagged structs, so `_param` reads the parameters
     Params = Several[Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Argument:
+class Argument(Struct, frozen=True):
     """One `.param` of the entry. `of` is the name of the tensor, scalar, table, dim or workspace that determines its
     value.
 
@@ -176,8 +168,7 @@ class Argument:
     window: Window | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Requirement:
+class Requirement(Struct, frozen=True):
     """A condition that a launch of this variant must satisfy, with its text, line and hint from a `.tile` file. `file`
     names this file if the kernel is in another one."""
 
@@ -192,8 +183,7 @@ class Requirement:
         return f"line {self.line}" if self.file is None else f"line {self.line} of {self.file}"
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(Struct, frozen=True):
     """Everything that the runtime must know to launch one `.entry`. Sizes are in bytes.
 
     `grid`, `moves` and `computes` are expressions. One call may launch several kernels. If `overlaps` is true, a launch
@@ -257,7 +247,6 @@ KINDS: dict[type, str] = {HeaderTensor: "tensor", Scalar: "scalar", HeaderTable:
 
 def to_json(header: Header) -> dict[str, Any]:
     """Returns a header as a JSON object. Its keys are in the order of the table in docs/architecture.md."""
-    # `to_builtins` takes 3 µs, where `dataclasses.asdict` takes 110.
     record: dict[str, Any] = {"schema": SCHEMA, **msgspec.to_builtins(header)}
     record["constants"] = {name: in_json(value) for name, value in header.constants.items()}
     record |= {key: in_json(record[key]) for key in ("grid", "moves", "computes")}
@@ -352,8 +341,7 @@ def _json(line: str, number: int) -> Any:
 # ---- reading ----
 
 
-@dataclass(frozen=True, slots=True)
-class _HeaderRows:
+class _HeaderRows(Struct, frozen=True):
     """A partly parsed header. Its parameters and arguments are still JSON objects, because `parse` chooses their
     classes by their `kind`."""
 

@@ -8,11 +8,12 @@ emulator."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from decimal import Decimal
 from functools import cached_property
 from numbers import Rational
 from typing import TYPE_CHECKING, Any, Union
+
+from msgspec.structs import replace
 
 from dsl.runtime.arguments import ParamLayout
 from dsl.runtime.arrays import Array

@@ -6,8 +6,9 @@ less or more often, since ptxas may unroll loops, move instructions out of loops
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from functools import lru_cache
+
+from msgspec import Struct, field
 
 from dsl.runtime.errors import DeviceError
 from dsl.runtime.tools import sass, version_of
@@ -32,8 +33,7 @@ def _printed(cubin: bytes, *options: str) -> str:
     return sass(cubin, *options)
 
 
-@dataclass(frozen=True, slots=True)
-class MachineCode:
+class MachineCode(Struct, frozen=True):
     """Instruction counts of a kernel's machine code.
 
     `instructions` counts all instructions except the padding at the end. `loop` counts the instructions in the longest
@@ -43,8 +43,7 @@ class MachineCode:
     loop: int | None
 
 
-@dataclass(slots=True)
-class _Block:
+class _Block(Struct):
     size: int = 0
     following: list[int] = field(default_factory=list)
 
@@ -57,8 +56,7 @@ def machine_code(cubin: bytes, entry: str) -> MachineCode:
     return counted(_printed(cubin, WITH_LINES), entry)
 
 
-@dataclass(slots=True)
-class ListedInstruction:
+class ListedInstruction(Struct):
     """An instruction of the machine code, or a label. A label has no address.
 
     `ptx_line` is the line of the PTX from which the instruction was compiled, or None if ptxas reports no line. For
@@ -72,8 +70,7 @@ class ListedInstruction:
     operands: str = ""
 
 
-@dataclass(slots=True)
-class ListedBlock:
+class ListedBlock(Struct):
     """A basic block: instructions that are issued one after another.
 
     `behind` is the conditional branch right before the block, or None. `function` is the index of the first instruction

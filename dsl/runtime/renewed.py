@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from dsl.runtime.frameworks import describe
 from dsl.runtime.header import Header, HeaderTensor
@@ -21,8 +22,7 @@ Span = tuple[int, int]
 """A range of addresses: begin (inclusive) and end (exclusive)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Renewed:
+class Renewed(Struct, frozen=True):
     """A launch that can be repeated.
 
     `renew` queues copies that restore memory. The copies run on the legacy default stream. `renew` must be called

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from dsl.runtime.timeline import WarpRecord
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchResult:
+class LaunchResult(Struct, frozen=True):
     """One finished launch.
 
     `device` is `emulator`, `cuda:0`, `cuda:1` and so on. `time_us` is the number of microseconds between two events

@@ -4,7 +4,8 @@ Function Parameters" and "Performance-Tuning Directives")."""
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from dsl.runtime.errors import LaunchError
 
@@ -25,8 +26,7 @@ PARAMETER = re.compile(
 16 x`."""
 
 
-@dataclass(frozen=True, slots=True)
-class SignatureParameter:
+class SignatureParameter(Struct, frozen=True):
     """One `.param`. `type` is the fundamental type of the parameter (`u64`, `b8`, …).
 
     `bytes` is the size of the parameter. For an array, it is the size of all elements together. `align` is the
@@ -43,8 +43,7 @@ class SignatureParameter:
     end: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class EntrySignature:
+class EntrySignature(Struct, frozen=True):
     """The declaration of one `.entry`.
 
     `block` (`.reqntid`) and `cluster` (`.reqnctapercluster`) are extents along x, y and z: threads of a block, and

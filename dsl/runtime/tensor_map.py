@@ -3,10 +3,11 @@ and cuTensorMapEncodeIm2col)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
 from typing import Protocol
+
+from msgspec import Struct
 
 from dsl.runtime.arrays import Array
 from dsl.runtime.errors import LaunchError
@@ -41,8 +42,7 @@ SWIZZLES = (0, 32, 64, 128)
 """The possible swizzle spans in bytes. A swizzle permutes the 16-byte pieces within each span. 0 means no swizzle."""
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(Struct, frozen=True):
     """The base pixels of an im2col tensor map along its spatial axes. These are the axes 1 to rank - 2, innermost
     first.
 
@@ -54,8 +54,7 @@ class Window:
     steps: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class TensorMap:
+class TensorMap(Struct, frozen=True):
     """A tensor map of an array with one to five axes. Axis 0 is the innermost, and its elements are adjacent.
 
     `element_bytes` is 1, 2, 4 or 8. `extents` is the number of elements along each axis. `strides` contains the strides

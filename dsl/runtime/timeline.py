@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import prod
 from typing import Any
+
+from msgspec import Struct
 
 from dsl.runtime.errors import LaunchError
 from dsl.runtime.header import Header
@@ -26,8 +27,7 @@ MOST_BLOCKS = 128
 WARP = 32
 
 
-@dataclass(frozen=True, slots=True)
-class TimelineSpace:
+class TimelineSpace(Struct, frozen=True):
     """The memory for the records of the first `blocks` blocks. Each block has `warps` warps, and each warp has room for
     `events` events."""
 
@@ -50,8 +50,7 @@ class TimelineSpace:
         return HEAD.pack(self.blocks, self.events)
 
 
-@dataclass(frozen=True, slots=True)
-class WarpRecord:
+class WarpRecord(Struct, frozen=True):
     """The record of one warp of a launch. `block` is the linear number of its block.
 
     `begin` and `end` are the times of the warp's start and end, each as a pair: %globaltimer in nanoseconds, and

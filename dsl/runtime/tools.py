@@ -10,10 +10,11 @@ import signal
 import subprocess
 import tempfile
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from subprocess import PIPE
+
+from msgspec import Struct
 
 from dsl.runtime.errors import DeviceError, LaunchError, MissingToolError
 
@@ -30,8 +31,7 @@ WHEELS = {"ptxas": "nvidia-cuda-nvcc", "nvdisasm": "nvidia-cuda-nvdisasm"}
 """Program → the PyPI package that contains it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Assembly:
+class Assembly(Struct, frozen=True):
     """The figures that `ptxas -v` prints for one entry, and the machine code.
 
     `registers` is the number of registers of a thread. `spill_stores`, `spill_loads` and `stack` are in bytes per

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from dsl.runtime.cuda.memory import DeviceArray
 from dsl.runtime.errors import LaunchError

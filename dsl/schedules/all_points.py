@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, reduce
 from math import inf, nan, prod
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from dsl.lowering.ir.location import Loc, TileError, closest
 from dsl.schedules.definitions import Definition, Names, through
@@ -31,8 +31,7 @@ from dsl.values.walk import NUMBERS
 MAX_POINTS = 1 << 14
 
 
-@dataclass(frozen=True, slots=True)
-class Evaluated:
+class Evaluated(Struct, frozen=True):
     """A cost at all points. All arrays broadcast to `shape`. `sets` maps each name with a `tune` set to the values as
     written, `places` to the index of each point's value among them, and `numbers` to the value of each point."""
 

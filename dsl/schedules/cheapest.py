@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from dsl.schedules.definitions import Said
 from dsl.schedules.properties import Setting
 from dsl.text.program import Program
 
 
-@dataclass(frozen=True, slots=True)
-class Points:
+class Points(Struct, frozen=True):
     """The combinations of values of the `tune` sets that a cost reads, cheapest first. `costs` are in microseconds. A
     combination with infinite cost is used only if the caller names the schedule, and no other combination exists.
     `names` contains the names of the sets. `at(i)` returns the values of combination i."""

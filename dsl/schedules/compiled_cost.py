@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from math import inf, nan, prod
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from dsl.lowering.ir.location import Loc, TileError
 from dsl.schedules.all_points import FUNCTIONS, INFIX, MAX_POINTS, AllPoints, Evaluated, divided, stacked
@@ -37,8 +37,7 @@ MOST_EXCLUDED = 1024
 NAMES = re.compile(r"\b[a-z]+_\d+\b")
 
 
-@dataclass(frozen=True, slots=True)
-class Traced:
+class Traced(Struct, frozen=True):
     """A number of a class of calls, or an array of the points. `code` is its name in the function. `is_flag` says
     whether it is a condition."""
 
@@ -51,8 +50,7 @@ def is_array(value: Any) -> bool:
     return isinstance(value, Traced) and value.is_array
 
 
-@dataclass(frozen=True, slots=True)
-class CodeLine:
+class CodeLine(Struct, frozen=True):
     """A line of the function. `target` is the name that it sets, or None for a line that has another effect."""
 
     target: str | None
@@ -290,8 +288,7 @@ class RecordedNames(dict[str, Any]):
         return super().__contains__(name)
 
 
-@dataclass(frozen=True, slots=True)
-class CompiledCost:
+class CompiledCost(Struct, frozen=True):
     """A compiled cost. `function` is None if the cost is not compiled. `facts` has the known names that it depends on,
     with their values. `sets` names the sets that it reads, in their order. `kept` keeps alive what its key names by
     its address."""

@@ -9,8 +9,11 @@ replaces a constant also changes all names computed from this constant. A defini
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, NoReturn, TypeGuard
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from dsl.lowering.ir.choices import is_key
 from dsl.lowering.ir.location import Errors, Loc, TileError, closest
@@ -28,8 +31,7 @@ MAX_CHAIN = 64
 """The greatest depth of definitions that read one another."""
 
 
-@dataclass(frozen=True, slots=True)
-class Definition:
+class Definition(Struct, frozen=True, dict=True):
     """The definition of a name.
 
     `values` contains a single expression, or all expressions of the name's `tune` set. `under` is the definition that
@@ -44,12 +46,12 @@ class Definition:
     under: Definition | None = None
     caller: Loc | None = None
     part: str | None = None
-    numbers: list[Any] = field(init=False, compare=False, repr=False)
-    """The values, if all of them are written as numbers, such as most values of `tune` sets. Else empty."""
 
-    def __post_init__(self) -> None:
+    @cached_property
+    def numbers(self) -> list[Any]:
+        """The values, if all of them are written as numbers, such as most values of `tune` sets. Else empty."""
         numbers = [node.value for node in self.values if isinstance(node, ast.Number)]
-        object.__setattr__(self, "numbers", numbers if len(numbers) == len(self.values) else [])
+        return numbers if len(numbers) == len(self.values) else []
 
     @property
     def value(self) -> ast.Expr:
@@ -71,8 +73,7 @@ class Definition:
         return replace(self, under=self.under.over(other) if self.under is not None else other)
 
 
-@dataclass(slots=True)
-class Said:
+class Said(Struct):
     """The definitions, settings and contracts of a schedule, from its own lines and from `like`, in the order of the
     text.
 

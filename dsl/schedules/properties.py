@@ -10,11 +10,12 @@ row, and code that reads the value in a pass or in the emission of LLVM IR.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 from textwrap import wrap
 from typing import Any
+
+from msgspec import Struct
 
 from dsl.lowering.ir.location import Loc, TileError, closest
 from dsl.lowering.ir.plugins import Added, Plugins
@@ -27,8 +28,7 @@ from dsl.values.numbers import Numbers
 from dsl.values.walk import NUMBERS, WORDS
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(Struct, frozen=True):
     """A property that a schedule line sets for one subject, before evaluation. In `unroll p: 4`, the subject is `p`.
     The subject is None for a property of the whole kernel.
 
@@ -75,8 +75,7 @@ class Takes:
         return name
 
 
-@dataclass(frozen=True, slots=True)
-class PropertyRow:
+class PropertyRow(Struct, frozen=True):
     """The definition of a property.
 
     `subject` describes what comes before the colon, such as `counter`. It is None for a property of the whole kernel.

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import inf
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from dsl.lowering.ir.choices import TUNED, Forced, is_key
 from dsl.lowering.ir.location import Loc, TileError, closest
@@ -26,8 +28,7 @@ from dsl.values.fast_math import FAST
 DEFAULT_WARPS = 4
 
 
-@dataclass(frozen=True, slots=True)
-class StatedContract:
+class StatedContract(Struct, frozen=True):
     """A contract, such as `expect barriers == 0`, with its bound evaluated. The bound is an option of a choice, or an
     expression of numbers and `copy`.
 
@@ -39,8 +40,7 @@ class StatedContract:
     loc: Loc
 
 
-@dataclass(slots=True)
-class ResolvedSchedule:
+class ResolvedSchedule(Struct):
     """A schedule, evaluated for one variant.
 
     `constants` contains the kernel's constants, and all names that have a `tune` set or a value from the caller.
@@ -134,8 +134,7 @@ def _names_of(
     return found, tuple(strided)
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduleRequest:
+class ScheduleRequest(Struct, frozen=True):
     """A kernel with one of its schedules, and what is known of a launch: the extents of dims, the types of type
     parameters, facts about the device and the tensors, the constants that override those of the schedule, and the
     values of scalar parameters."""
@@ -202,8 +201,7 @@ def costs_of_points(
     return costs_at(start.lines.costs[-1], program, start.said, start.known, points, start.dims)
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduleLines:
+class ScheduleLines(Struct, frozen=True):
     """All lines of a schedule, for all requests that give values to the same names. `said` includes the definitions of
     the kernel's default rule. `costs` lists the `cost` lines: that of the rule, which chooses the values of the sets
     that it reads, and that of the schedule, which chooses those of other sets. `keys` are the names of choices."""

@@ -8,9 +8,11 @@ value.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from dsl.lowering.ir.location import TileError
 from dsl.schedules.definitions import Said, collect, said_with_defaults
@@ -21,8 +23,7 @@ from dsl.text.tree import names_in
 Expr = Any
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """The part of `defaults.tile` that sets a kernel's constants.
 
     `names` maps names in the part, such as `TM` or `TYPE`, to the kernel's expressions.

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
 from random import Random
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from dsl.examples.first_blocks import COUNTED_BLOCKS, COUNTED_BYTES, first_blocks, in_words
 from dsl.examples.launches import ExampleCall
@@ -42,8 +44,7 @@ ALL_BLOCKS = ("instructions", "moves", "atomic_waits")
 blocks."""
 
 
-@dataclass(frozen=True, slots=True)
-class BenchWay:
+class BenchWay(Struct, frozen=True):
     """A way to run an example.
 
     `options` sets options of the dispatch that the example calls. `schedule` replaces the schedule that the file
@@ -55,8 +56,7 @@ class BenchWay:
     edited: Edited | None = None
 
 
-@dataclass(slots=True)
-class BenchRow:
+class BenchRow(Struct):
     """One way to run an example, with its results.
 
     `counted` contains, for each launch, the number of blocks that the emulator counted. `failed` is a fault that it

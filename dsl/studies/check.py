@@ -9,10 +9,12 @@ the emulator.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from dsl.calls.planner import UNFIT, Planner
 from dsl.calls.tuned import Tuned, branch_steps, stale_errors, tuned_path
@@ -56,8 +58,7 @@ dims.
 """
 
 
-@dataclass(slots=True)
-class Findings:
+class Findings(Struct):
     """The errors of one file without duplicates, and the number of variants that were checked."""
 
     errors: list[TileError] = field(default_factory=list)

@@ -8,10 +8,11 @@ and the launch is timed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from dsl.examples.first_blocks import COUNTED_BLOCKS, COUNTED_BYTES, OF_A_PART
 from dsl.examples.one_kernel import LaunchSettings, assembled
@@ -50,8 +51,7 @@ PER_LAUNCH = {
 """The fields of a request that apply to texts without a header, in the order of `AskedLaunch`, and their options."""
 
 
-@dataclass(frozen=True, slots=True)
-class CountRequest:
+class CountRequest(Struct, frozen=True):
     """The texts to count, and the options of their launches.
 
     `values` are texts of the form NAME=VALUE. `entries`, `grids`, `blocks`, `clusters`, `shared` and `arguments` apply
@@ -77,8 +77,7 @@ class CountRequest:
     time_limit: float = 300.0
 
 
-@dataclass(slots=True)
-class CountedFile:
+class CountedFile(Struct):
     """A launched text.
 
     `report` describes the launch and the checks of its results. `counted` is the number of blocks that the emulator
@@ -141,8 +140,7 @@ class CountedFile:
 # ---- the request ----
 
 
-@dataclass(slots=True)
-class GivenValues:
+class GivenValues(Struct):
     """The parsed arguments NAME=VALUE. `names` lists the names in order. `lines` contains the values that are
     expressions, and `files` the paths of the values that are files."""
 

@@ -7,10 +7,11 @@ that describes both. The classes for the two kinds have the same interface.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from dsl.examples.first_blocks import blocks_run
 from dsl.examples.ptx_run import choose_dims, guessed_of, random_arguments
@@ -28,8 +29,7 @@ from dsl.values.arrays import Arrays
 MAP_USAGE = "tensor_map(x, [64, 128], swizzle=128): the box along the axes of x"
 
 
-@dataclass(slots=True)
-class Counted:
+class Counted(Struct):
     """The result of a launch on the emulator. `blocks` is the number of blocks that ran."""
 
     counters: Any
@@ -40,8 +40,7 @@ class Counted:
     writers: list[Any] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class OnGpu:
+class OnGpu(Struct):
     """A launch on a GPU.
 
     `submit` starts the launch. `copy_back` waits until it ends, and copies the arrays to the host. `attributes` returns
@@ -54,8 +53,7 @@ class OnGpu:
     changed: list[Span]
 
 
-@dataclass(frozen=True, slots=True)
-class AskedLaunch:
+class AskedLaunch(Struct, frozen=True):
     """The launch options for PTX of another compiler, as the user typed them. A missing option is None.
 
     Options are expressions of the tile language, and may use the names of the values: `cdiv(n, 256)`. Extents are in

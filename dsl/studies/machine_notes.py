@@ -15,7 +15,8 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from dsl.kernels.compile import Compiled
 from dsl.kernels.plain_rows import ptx_lines
@@ -29,8 +30,7 @@ COPY = re.compile(r"^\s*cp\.async\.c[ag]\.shared\.global\b.*, \[(%rd\d+)(?:\+(-?
 SUM = re.compile(r"^\s*add\.[su]64\s+(%rd\d+), (%rd\d+), (-?\d+);")
 
 
-@dataclass(frozen=True, slots=True)
-class MachineNote:
+class MachineNote(Struct, frozen=True):
     """A cost that ptxas adds at a line of the `.tile` text. `count` is the number of instructions with this cost. A
     note whose `line` is None is about the whole kernel."""
 

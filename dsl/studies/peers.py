@@ -21,10 +21,13 @@ import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from dsl.calls.api import ModuleFunction
 from dsl.examples.launches import ExampleCall, Launcher, tensors_of
@@ -47,8 +50,7 @@ class PeerFailed(Exception):
     """An error of a peer, with a message of one sentence."""
 
 
-@dataclass(frozen=True, slots=True)
-class Peer:
+class Peer(Struct, frozen=True):
     """A function to compare with the kernels. `name` is the name of its row in the result.
 
     `on_host` is `torch` if the function needs torch tensors even without a GPU. The peer is tried in the example named
@@ -158,8 +160,7 @@ def in_words(error: BaseException) -> str:
 # ---- what the kernels of the launch do with its arguments ----
 
 
-@dataclass(frozen=True, slots=True)
-class Roles:
+class Roles(Struct, frozen=True):
     """The kernels of a launch write the arguments `written`. Of these, they write `outputs` without reading them
     first."""
 

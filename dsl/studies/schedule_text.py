@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from dsl.kernels.variant import Variant
 from dsl.lowering.ir.choices import Choice, choose_line
@@ -17,8 +18,7 @@ WARPS = "block.warps"
 """The choice of the plan for which the schedule has the line `warps = N`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(Struct, frozen=True):
     """A line of a schedule, with its reason as a comment."""
 
     text: str

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct, field
 
 from dsl.examples.contracts import JudgedContracts
 from dsl.examples.evidence import Evidence
@@ -30,8 +31,7 @@ class Finds(Protocol):
     def note(self, note: TileError) -> None: ...
 
 
-@dataclass
-class StaticContracts:
+class StaticContracts(Struct):
     """The contracts of a file.
 
     `expected` lists the contracts in examples, each with its launch. `planned` maps each launch to its variants.

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import asdict, replace
 
 from dsl.examples.launches import ExampleLaunch, Launcher
 from dsl.examples.one_kernel import LaunchSettings
@@ -48,8 +49,7 @@ BLOCKS = 8
 """The number of blocks of a launch that are executed. These are the first blocks."""
 
 
-@dataclass
-class Verified:
+class Verified(Struct):
     """The result for one kernel.
 
     `levels` counts the compared levels, and `values` the values in the last level. `undecided` is the reason why the
@@ -69,12 +69,11 @@ class Verified:
     def as_json(self) -> dict[str, Any]:
         """The data of `--json`."""
         divergence = None if self.divergence is None else self.divergence.as_json()
-        rest = {k: v for k, v in self.__dict__.items() if k != "divergence"}
+        rest = {k: v for k, v in asdict(self).items() if k != "divergence"}
         return {**rest, "grid": list(self.grid), "divergence": divergence}
 
 
-@dataclass
-class Verification:
+class Verification(Struct):
     """All verified kernels of an example, in order. `refused` lists the boundary shapes with which the example cannot
     run, with the reasons."""
 
@@ -130,8 +129,7 @@ def verify_kernel(
     return found
 
 
-@dataclass
-class _Emulated:
+class _Emulated(Struct):
     """Runs the first blocks of a launch on the emulator."""
 
     program: Program

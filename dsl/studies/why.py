@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from dsl.calls.decisions import all_choices, branch_choice
 from dsl.calls.plan import Plan
@@ -23,8 +25,7 @@ from dsl.studies.check import at, planner_of
 from dsl.text.program import Program
 
 
-@dataclass(slots=True)
-class ExplainedKernel:
+class ExplainedKernel(Struct):
     """A compiled kernel with the choices that the compiler made. `plan` is the plan of its launch, or None if the
     kernel was selected by `--kernel`."""
 

@@ -8,9 +8,11 @@ schedule."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import groupby, product, takewhile
 from typing import Any, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from dsl.lowering.ir.location import TileError, closest
 from dsl.text import tree as ast
@@ -91,8 +93,7 @@ def _of_one_schedule(launch: ast.Launch) -> list[Step]:
     return [replace(launch, items=[item, *rest]) for item in named] or [launch]
 
 
-@dataclass(frozen=True, slots=True)
-class _Way:
+class _Way(Struct, frozen=True):
     """The steps of a way so far. `names` maps a name to the expression that replaces it in later steps. A launch
     without arguments passes on the names in `passed`."""
 
@@ -108,8 +109,7 @@ class _Way:
         return _with(node, self.names) if self.names else node
 
 
-@dataclass(frozen=True, slots=True)
-class _WayReader:
+class _WayReader(Struct, frozen=True):
     """Reads the statements of a dispatch. If another dispatch calls it, `chain` contains the names of the callers, the
     first caller first, `prefix` comes before the names that the statements bind, and `items` are the constants of the
     call."""

@@ -8,9 +8,10 @@ The row determines the term's meaning and errors, and its text in `dsl explain` 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any
+
+from msgspec import Struct
 
 from dsl.lowering.ir.location import TileError, closest
 from dsl.text import tree as ast
@@ -34,8 +35,7 @@ OF_SECTORS = ("vector", "access", "partial", "align", "layout", "stage", "diviso
 OF_BARRIERS = ("barrier", "place", "convert_layout", "stage", "pipeline")
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
+class Term(Struct, frozen=True):
     """A term of contracts: the name of a measurable figure of a kernel, such as its register count.
 
     `of` describes the argument in parentheses after the term, such as `tensor`. It is None for a term without

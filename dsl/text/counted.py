@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from dsl.lowering.ir.location import TileError
 from dsl.text.figures import units
@@ -20,8 +21,7 @@ BEFORE = 3
 """The number of lines that are shown above the first line with counters."""
 
 
-@dataclass(frozen=True, slots=True)
-class CountedLine:
+class CountedLine(Struct, frozen=True):
     """A source line with its counters. `counts` is empty if nothing was counted for the line. If `number` is 0, the
     line is a heading for the lines that follow: its text is the name of their file."""
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 
 def number(value: float | None) -> str:
@@ -27,8 +28,7 @@ def whole(value: float) -> str:
     return f"{value:,.0f}"
 
 
-@dataclass(frozen=True, slots=True)
-class FigureColumn:
+class FigureColumn(Struct, frozen=True):
     """A column of tables. `name` is the figure's name in JSON, logs and predicates. `label` is the heading.
 
     `unit` states what the figure counts. It is printed below the table, and is empty if the heading is clear enough.

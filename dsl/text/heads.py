@@ -4,14 +4,14 @@ each kernel, for its calls and variants."""
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from dsl.lowering.ir.location import Loc
 from dsl.text import tree as ast
 
 
-@dataclass(frozen=True, slots=True)
-class ArrayParameter:
+class ArrayParameter(Struct, frozen=True):
     """A tensor parameter of a kernel. `dtype` is an element type or a type parameter. Each of `dims` is a name, a
     number or None. None is an extent that depends on the kernel's constants."""
 
@@ -23,8 +23,7 @@ class ArrayParameter:
     loc: Loc
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class KernelHead:
+class KernelHead(Struct, frozen=True, eq=False):
     """The parameters of a kernel, by kind and name. `types` maps each type parameter to its alternatives. `constants`
     contains the names of the constants that are not type parameters. `dims` is in the order of first use."""
 

@@ -4,8 +4,9 @@ load no other files."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from html import escape
+
+from msgspec import Struct
 
 from dsl.lowering.ir.location import printable
 from dsl.text.counted import CountedLine, legend
@@ -34,8 +35,7 @@ STRONGEST = 0.55
 """The greatest opacity of a tint. At this opacity, the text on top is still readable."""
 
 
-@dataclass(frozen=True, slots=True)
-class PageCell:
+class PageCell(Struct, frozen=True):
     """A cell of a table. `heat` selects the tint, from -1 (a lower figure) to 1 (a higher figure). 0 gives no tint.
     `mark` is `pale`, `bad` or empty."""
 

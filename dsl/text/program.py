@@ -6,11 +6,13 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Collection, Hashable, Iterable
-from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from os.path import normpath
 from pathlib import Path
 from typing import Any, TypeVar
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from dsl.lowering.ir.choices import is_key
 from dsl.lowering.ir.location import Errors, Loc, Source, TileError, closest
@@ -28,8 +30,7 @@ Found = TypeVar("Found")
 ScheduleLine = ast.Assign | ast.Tune | ast.LayoutLine | ast.Property | ast.Contract
 
 
-@dataclass(slots=True)
-class Program:
+class Program(Struct, eq=False):
     """The blocks of a file and of its imports, by name. `path` is None for a text that is not from a file. `plugins`
     are the plug-ins with which the program is compiled.
 
@@ -43,9 +44,9 @@ class Program:
     parts: dict[str, ast.Schedule] = field(default_factory=dict)  # schedules of no kernel
     dispatches: dict[str, ast.Dispatch] = field(default_factory=dict)
     examples: list[ast.Example] = field(default_factory=list)
-    plugins: Plugins = field(default_factory=current, repr=False, compare=False)
-    found: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)  # the results that `once` caches
-    broken: set[str] = field(default_factory=set, repr=False, compare=False)  # names of blocks that do not parse
+    plugins: Plugins = field(default_factory=current)
+    found: dict[Any, Any] = field(default_factory=dict)  # the results that `once` caches
+    broken: set[str] = field(default_factory=set)  # names of blocks that do not parse
 
     def once(self, what: Callable[..., Found], *names: Hashable) -> Found:
         """Returns `what(self, *names)`. The result is computed at the first call, and then cached. It must depend only

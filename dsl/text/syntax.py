@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from threading import Lock
@@ -13,6 +12,7 @@ from typing import Any
 from lark import Token, Transformer
 from lark.exceptions import UnexpectedInput, VisitError
 from lark.indenter import Indenter
+from msgspec import Struct
 
 from dsl.lowering.ir.location import Errors, Loc, Source, TileError, closest
 from dsl.text import contracts, grammar_tables
@@ -94,12 +94,11 @@ def _bare(item: Any) -> ast.Expr:
     return item.value if isinstance(item, _Parenthesis) else item
 
 
-@ast.node
-class _Parenthesis:
-    loc: Loc
-    value: ast.Expr
+class _Parenthesis(ast.Node):
     """Marks an operand in parentheses until `fold_chain` removes the mark. So `(a < b) < c` does not become a chained
     comparison."""
+
+    value: ast.Expr
 
 
 # ---- tree construction, while the parser runs ---------------------------------------------------------
@@ -143,16 +142,13 @@ def _items(node: ast.Expr) -> list[ast.Expr]:
     return node.items if isinstance(node, ast.Sequence) and not node.is_list else [node]
 
 
-@ast.node
-class _Keyword:
-    loc: Loc
+class _Keyword(ast.Node):
     name: Token
     value: ast.Expr
 
 
-@ast.node
-class _Ellipsis:
-    loc: Loc
+class _Ellipsis(ast.Node):
+    """`...` as the last argument of a call."""
 
 
 def _split_arguments(items: list | None) -> tuple[list[ast.Expr], dict[str, ast.Expr], Loc | None]:
@@ -538,8 +534,7 @@ _parser = cache(_Parser)
 # ---- parsing ------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class Read:
+class Read(Struct):
     """The result of parsing a file that may have errors. `file` contains the blocks without errors. `errors` contains
     the errors of the other blocks. `broken` contains the names that these other blocks may define. It is None if too
     little of the file parses to check names."""

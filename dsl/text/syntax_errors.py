@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from lark import Token
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
+from msgspec import Struct
 
 from dsl.lowering.ir.location import Loc, Source, TileError, closest
 
@@ -94,8 +94,7 @@ def _words(expected: set[str]) -> str:
     return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
-@dataclass(frozen=True, slots=True)
-class _Unexpected:
+class _Unexpected(Struct, frozen=True):
     """An unexpected token. `kind` and `word` are the token's type and text, and `at` is the token's offset. `before` is
     the text before the token on its line. `expected` contains the tokens that the grammar allows at this offset."""
 

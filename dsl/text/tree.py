@@ -4,8 +4,9 @@ not resolve names."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, fields
-from typing import Any, Union, dataclass_transform
+from typing import Any, Union
+
+from msgspec import Struct, field
 
 from dsl.lowering.ir.location import Loc, Source, TileError
 
@@ -15,113 +16,88 @@ MAX_BYTES = 1 << 20
 MAX_NESTING = 200
 
 
-@dataclass_transform()
-def node(cls: type) -> Any:
-    """Makes `cls` a node class: a slotted dataclass whose instances are compared by identity."""
-    cls.__doc__ = cls.__doc__ or cls.__name__
-    # Nothing uses `==` and `repr` of nodes. Without these two methods, this file imports 10 ms faster.
-    made: type = dataclass(slots=True, eq=False, repr=False)(cls)
-    PARTS[made] = [each.name for each in fields(made) if each.name != "loc"]
-    return made
-
-
 PARTS: dict[type, list[str]] = {}
 """Node class → the names of its fields, without `loc`."""
+
+
+class Node(Struct, eq=False):
+    """The base class of nodes, which are compared by identity."""
+
+    loc: Loc
+
+    def __init_subclass__(cls) -> None:
+        PARTS[cls] = list(cls.__annotations__)
 
 
 # ---- expressions --------------------------------------------------------------------------------
 
 
-@node
-class Name:
-    loc: Loc
+class Name(Node):
     id: str
 
 
-@node
-class Number:
-    loc: Loc
+class Number(Node):
     value: int | float
 
 
-@node
-class String:
-    loc: Loc
+class String(Node):
     value: str
 
 
-@node
-class Unary:
-    loc: Loc
+class Unary(Node):
     op: str
     value: Expr
 
 
-@node
-class Binary:
-    loc: Loc
+class Binary(Node):
     op: str
     left: Expr
     right: Expr
 
 
-@node
-class Compare:
+class Compare(Node):
     """A chain of comparisons such as `a < b <= c`. A chain has n operators between n + 1 operands, and is true if every
     comparison is true."""
 
-    loc: Loc
     ops: list[str]
     operands: list[Expr]
 
 
-@node
-class Attribute:
-    loc: Loc
+class Attribute(Node):
     value: Expr
     name: str
 
 
-@node
-class WithSchedule:
+class WithSchedule(Node):
     """The expression `kernel with schedule`, which is an argument of `fits`."""
 
-    loc: Loc
     kernel: Expr
     schedule: str
 
 
-@node
-class Call:
+class Call(Node):
     """A call. `rest` is the location of the argument `...`, or None. The argument `...` passes on all other constants
     of the caller."""
 
-    loc: Loc
     function: Expr
     args: list[Expr]
     keywords: dict[str, Expr]
     rest: Loc | None = None
 
 
-@node
-class Slice:
-    loc: Loc
+class Slice(Node):
     start: Expr | None
     stop: Expr | None
 
 
-@node
-class Index:
-    loc: Loc
+class Index(Node):
     value: Expr
     subscripts: list[Expr | Slice]
 
 
-@node
-class Sequence:
+class Sequence(Node):
     """A tuple `a, b` or a list `[a, b]`."""
 
-    loc: Loc
     items: list[Expr]
     is_list: bool = False
 
@@ -132,91 +108,69 @@ Expr = Union[Name, Number, String, Unary, Binary, Compare, Attribute, WithSchedu
 # ---- statements of kernels and defs ---------------------------------------------------------------
 
 
-@node
-class Assign:
+class Assign(Node):
     """An assignment `targets = value`. `op` is None except in `target op= value`."""
 
-    loc: Loc
     targets: list[Expr]
     value: Expr
     op: str | None = None
 
 
-@node
-class ExprStatement:
-    loc: Loc
+class ExprStatement(Node):
     value: Expr
 
 
-@node
-class Return:
-    loc: Loc
+class Return(Node):
     value: Expr
 
 
-@node
-class Grid:
-    loc: Loc
+class Grid(Node):
     extents: list[Expr]
 
 
-@node
-class Assert:
-    loc: Loc
+class Assert(Node):
     condition: Expr
     message: str | None
 
 
-@node
-class Shared:
+class Shared(Node):
     """The declaration `shared names: dtype[ring R, extents …]`. If `ring` is True, the tile is a ring buffer, and the
     first extent is its number of stages."""
 
-    loc: Loc
     names: list[str]
     dtype: str
     extents: list[Expr]
     ring: bool
 
 
-@node
-class If:
-    loc: Loc
+class If(Node):
     condition: Expr
     then: list[Statement]
     otherwise: list[Statement]
 
 
-@node
-class For:
-    loc: Loc
+class For(Node):
     name: str
     static: bool
     iterable: Expr
     body: list[Statement]
 
 
-@node
-class While:
-    loc: Loc
+class While(Node):
     condition: Expr
     body: list[Statement]
 
 
-@node
-class ConstantParameter:
+class ConstantParameter(Node):
     """A constant after the `;` of a parameter list: `NAME`, `NAME = default`, or the type parameter
     `NAME in f16|f32`."""
 
-    loc: Loc
     name: str
     types: list[str] | None = None
     default: Expr | None = None
 
 
-@node
-class Def:
-    loc: Loc
+class Def(Node):
     name: str
     params: list[str]
     constants: list[ConstantParameter]
@@ -229,31 +183,23 @@ Statement = Union[Assign, ExprStatement, Return, Grid, Assert, Shared, If, For, 
 # ---- blocks ---------------------------------------------------------------------------------------
 
 
-@node
-class TensorAnnotation:
-    loc: Loc
+class TensorAnnotation(Node):
     dtype: str
     dims: list[Expr]
     strided: bool = False
     optional: bool = False
 
 
-@node
-class ScalarType:
-    loc: Loc
+class ScalarType(Node):
     dtype: str
 
 
-@node
-class TableAnnotation:
-    loc: Loc
+class TableAnnotation(Node):
     dtype: str
     length: Expr
 
 
-@node
-class KernelParameter:
-    loc: Loc
+class KernelParameter(Node):
     name: str
     type: TensorAnnotation | ScalarType | TableAnnotation
 
@@ -263,51 +209,41 @@ class KernelParameter:
         return isinstance(self.type, TensorAnnotation) and self.type.optional
 
 
-@node
-class KernelDef:
-    loc: Loc
+class KernelDef(Node):
     name: str
     params: list[KernelParameter]
     constants: list[ConstantParameter]
     body: list[Statement]
 
 
-@node
-class Tune:
-    loc: Loc
+class Tune(Node):
     name: str
     values: list[Expr]
 
 
-@node
-class LayoutLine:
+class LayoutLine(Node):
     """A line such as `layout a, b.copy: vector [1, 8], lanes [1, 32]`. `names` include the suffix, as in `b.copy`.
     `parts` maps each word, such as `vector`, to its list."""
 
-    loc: Loc
     names: list[str]
     parts: dict[str, Sequence]
 
 
-@node
-class Property:
+class Property(Node):
     """A property line such as `maxnreg 64` or `evict x: first`. `subject` comes before the colon, and `values` come
     after it. Without a colon, there is no subject. `is_static` tells whether the word `static` precedes the values."""
 
-    loc: Loc
     name: str
     subject: list[Expr]
     values: list[Expr]
     is_static: bool = False
 
 
-@node
-class Contract:
+class Contract(Node):
     """A contract such as `expect sectors(y) <= 1.05 on "H200"`. Here `of` is y, and `device` is "H200". A contract
     applies to devices whose names contain `device`. In `expect choice KEY == OPTION`, `of` is the key, and `bound` is
     the option."""
 
-    loc: Loc
     term: str
     of: str | None
     op: str
@@ -325,58 +261,44 @@ class Contract:
         return self.loc.text
 
 
-@node
-class Schedule:
-    loc: Loc
+class Schedule(Node):
     name: str
     kernels: list[str]
     lines: list[Assign | Tune | LayoutLine | Property | Contract]
 
 
-@node
-class WithItem:
-    loc: Loc
+class WithItem(Node):
     name: str
     value: Expr | None
 
 
-@node
-class Launch:
-    loc: Loc
+class Launch(Node):
     name: str
     args: list[Expr] | None
     keywords: dict[str, Expr]
     items: list[WithItem]
 
 
-@node
-class Option:
-    loc: Loc
+class Option(Node):
     name: str
     values: list[Expr]
 
 
-@node
-class Require:
-    loc: Loc
+class Require(Node):
     condition: Expr
 
 
-@node
-class Test:
+class Test(Node):
     """A condition on the way to a launch: an `if` of a dispatch, and whether its first branch is taken."""
 
-    loc: Loc
     condition: Expr
     wanted: bool
 
 
-@node
-class Branch:
+class Branch(Node):
     """The steps of one way through a dispatch, without the first ones that all ways share. If a launch names several
     schedules, each makes a branch. `way` is the number of the way."""
 
-    loc: Loc
     steps: list[Launch | Assign | Require | Test]
     way: int
 
@@ -385,12 +307,10 @@ class Branch:
         return [step for step in self.steps if isinstance(step, Launch)]
 
 
-@node
-class Dispatch:
+class Dispatch(Node):
     """A dispatch. The parser puts all its statements into `lines`. `branches.py` makes `branches` of them, and leaves
     in `lines` those before the first condition or launch."""
 
-    loc: Loc
     name: str
     params: list[str]
     lines: list[Option | Require | Assign | Launch | If]
@@ -402,44 +322,35 @@ class Dispatch:
         return [launch for branch in self.branches for launch in branch.launches]
 
 
-@node
-class Expect:
+class Expect(Node):
     """The line `expect actual ~= wanted within bound`, or `expect condition`. In the second form, `actual` is the
     condition and `wanted` is None."""
 
-    loc: Loc
     actual: Expr
     wanted: Expr | None
     bound: Expr | None
 
 
-@node
-class Cost:
+class Cost(Node):
     """The line `moves BYTES` or `computes OPERATIONS`, which states a cost of the launch above it."""
 
-    loc: Loc
     kind: str
     value: Expr
 
 
-@node
-class Example:
-    loc: Loc
+class Example(Node):
     name: str | None
     lines: list[Assign | Launch | Expect | Contract | Cost]
 
 
-@node
-class Import:
+class Import(Node):
     """The line `import "path" as alias`. Without an alias, the imported blocks become blocks of the importing file."""
 
-    loc: Loc
     path: str
     alias: str | None = None
 
 
-@node
-class File:
+class File(Struct, eq=False):
     source: Source
     blocks: list[KernelDef | Def | Schedule | Dispatch | Example | Import] = field(default_factory=list)
 

@@ -6,9 +6,10 @@ Accesses by slices and scalars are masked automatically at both edges of the axi
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from math import prod
 from typing import Any
+
+from msgspec import Struct, field
 
 from dsl.lowering.building.builder import MAX_TILE, broadcast_shapes
 from dsl.lowering.hopper.boxes import CopiedBox
@@ -26,16 +27,14 @@ from dsl.values.building import Building
 from dsl.values.linear_index import IndexTerm, joined
 
 
-@dataclass(slots=True)
-class Span:
+class Span(Struct):
     """A slice, given by its first element and its constant extent."""
 
     start: Value | int
     extent: int
 
 
-@dataclass(slots=True)
-class Place:
+class Place(Struct):
     """The operands that a memory operation needs for one access."""
 
     memory: Value
@@ -208,8 +207,7 @@ def _difference(stop: Value | int, start: Value | int) -> int | None:
     return upper[1] - lower[1] if upper[0] == lower[0] else None
 
 
-@dataclass(slots=True)
-class _Axis:
+class _Axis(Struct):
     """One axis of an access. `number` is the index of the axis in the memory. `beyond` is this axis's entry of
     `SharedTile.windows`."""
 
@@ -220,8 +218,7 @@ class _Axis:
     beyond: tuple[tuple[Value | int, int], ...] = ()
 
 
-@dataclass(slots=True)
-class _Parts:
+class _Parts(Struct):
     """What `resolve` collects from the axes of an access: summands of the offset, terms of index tiles, conditions of
     the mask, and the bounds that `strict_bounds` asserts."""
 
@@ -530,8 +527,7 @@ def read(
     return builder.ir.access("load", named, cache=cache, evict=evict, **more).result
 
 
-@dataclass(slots=True)
-class PassedPart:
+class PassedPart(Struct):
     """A part of memory, such as `x[r : r + 8]`, that is an argument of a def. `value` is loaded at the start of the
     call."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from dsl.lowering.ir.function import Parameter, Value
 from dsl.lowering.ir.location import Loc, TileError
@@ -25,8 +26,7 @@ class _Poison:
 POISON = _Poison()
 
 
-@dataclass(slots=True)
-class Tensor:
+class Tensor(Struct):
     """A tensor parameter or a view of it. `dims` and `strides` contain each axis's extent and its stride in elements.
 
     `in_order` is True if the strides are row-major. `axes` maps each axis of the view to an axis of the parameter, or
@@ -46,8 +46,7 @@ class Tensor:
         return self.value.dtype
 
 
-@dataclass(slots=True)
-class SharedTile:
+class SharedTile(Struct):
     """A shared tile or a part of it. `stage` is the selected stage. `base` is the offset of the part in elements.
 
     Elements of a part that lie beyond an enclosing tile are masked off. `inside` holds conditions that mask the whole
@@ -69,21 +68,18 @@ class SharedTile:
         return self.value.dtype
 
 
-@dataclass(slots=True)
-class Table:
+class Table(Struct):
     value: Value
     length: int
 
 
-@dataclass(slots=True)
-class Absent:
+class Absent(Struct):
     """An optional tensor that the caller did not pass."""
 
     name: str
 
 
-@dataclass(slots=True)
-class Access:
+class Access(Struct):
     """The expression `memory[subscripts]` before any read or write. A subscript is an int, a Value or a Span."""
 
     memory: Tensor | SharedTile | Table

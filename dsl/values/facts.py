@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
 from math import prod
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from dsl.lowering.ir.types import DTYPES
 from dsl.lowering.layouts.layout import row_major
@@ -17,8 +19,7 @@ PITCH = 64
 cycles. At other multiples of 16 bytes, it takes 3.45 to 4.7 cycles (H200, docs/choosing.md)."""
 
 
-@dataclass(frozen=True, slots=True)
-class ArrayFacts:
+class ArrayFacts(Struct, frozen=True):
     """The facts about an array argument that a dispatch can use. The address of the array is a multiple of `align`
     bytes."""
 
@@ -73,16 +74,15 @@ class ArrayFacts:
         return tuple(strides)
 
 
-@dataclass(frozen=True, slots=True)
-class CallArray(ArrayFacts):
+class CallArray(ArrayFacts, frozen=True):
     """The facts about an array argument of a call, for the dispatch's expressions. `argument` is its name in the
     dispatch."""
 
-    argument: str = field(default="", kw_only=True)
+    argument: str = ""
 
     @classmethod
     def of(cls, facts: ArrayFacts, argument: str) -> CallArray:
-        return cls(**{each.name: getattr(facts, each.name) for each in fields(ArrayFacts)}, argument=argument)
+        return cls(**asdict(facts), argument=argument)
 
 
 class Unknown:

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from dsl.lowering.ir.location import Loc
 from dsl.lowering.ir.types import DType
@@ -22,8 +23,7 @@ MAX_BYTES = 8 << 30
 """The limit for the total size of all arrays of one example, in bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Shaped:
+class Shaped(Struct, frozen=True):
     """An element type with extents, as in `f32[rows, cols]`."""
 
     dtype: DType

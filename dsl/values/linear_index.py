@@ -6,16 +6,16 @@ division is needed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import permutations
+
+from msgspec import Struct
 
 from dsl.lowering.building.builder import Builder
 from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Value
 
 
-@dataclass(frozen=True, slots=True)
-class IndexTerm:
+class IndexTerm(Struct, frozen=True):
     """One term of an offset: `index * stride`, in elements."""
 
     index: Value

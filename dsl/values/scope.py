@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import MutableMapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from dsl.text import tree as ast
 from dsl.text.program import library_functions
@@ -12,8 +13,7 @@ from dsl.text.program import library_functions
 MISSING = object()
 
 
-@dataclass(slots=True)
-class Scope:
+class Scope(Struct):
     """The names of one block, with their bindings. The creator of `names` may add entries later."""
 
     parent: Scope | None
@@ -39,8 +39,7 @@ class Scope:
         return out
 
 
-@dataclass(slots=True)
-class Closure:
+class Closure(Struct):
     """A `def` and the scope that defines it."""
 
     node: ast.Def

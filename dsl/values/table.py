@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
+
+from msgspec import Struct
 
 from dsl.lowering.ir.location import closest
 
@@ -21,8 +22,7 @@ PLACES = {"tiles": "kernels", "numbers": "schedules", "trees": "launches", "arra
 """For each domain, the constructs of a file that it evaluates, in words for error messages."""
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(Struct, frozen=True):
     """The arguments of a function, as in `name(a, [b], [axis=], …, mode=one|two, [block|warp])`.
 
     An argument in brackets is optional. `…` allows more arguments like the one before it. `a=` is optional and passed
@@ -85,8 +85,7 @@ def form(usage: str) -> Form:
     return Form(name, least, None if is_open else len(places), tuple(places), tuple(keywords), words)
 
 
-@dataclass(frozen=True, eq=False)
-class Builtin:
+class Builtin(Struct, frozen=True, eq=False, dict=True):
     """A function of the language.
 
     The documentation shows `usage`, `means`, `types` and `error`. Calls are also checked against `usage`. `of_numbers`
@@ -118,7 +117,7 @@ class Builtin:
     memory: tuple[int, ...] = ()
     shared: tuple[int, ...] = ()
     of_numbers: str = ""
-    group: str = field(default="", kw_only=True)
+    group: str = ""
 
     @cached_property
     def form(self) -> Form:

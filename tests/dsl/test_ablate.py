@@ -4,7 +4,6 @@ right: intervals cover, and what has no effect is not told apart."""
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from lab_kernel import TURN, experiment, written
+from msgspec.structs import replace
 
 from dsl.command import cli
 from dsl.lab.ablate import AblationChoice, ablate, flips_of, row_as_json
@@ -124,9 +124,7 @@ def test_what_is_refused_is_told_in_its_row(tmp_path: Path) -> None:
     trial = made.trial({"vector.x.load": "4"})
     assert trial.verdict == "not run" and trial.counters is None
     error = "error[layout]: no"
-    refused = Trial(
-        **{**{f: getattr(trial, f) for f in trial.__dataclass_fields__}, "status": "compile", "reason": error}
-    )
+    refused = replace(trial, status="compile", reason=error)
     assert row_as_json("x", refused)["result"] == "refused" and refused.figures()["result"] == "refused"
 
 

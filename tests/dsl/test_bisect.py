@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import asdict, replace
 from pathlib import Path
 from random import Random
 
 import pytest
 from click.testing import CliRunner, Result
 from lab_kernel import committed, experiment, git, written
+from msgspec import to_builtins
+from msgspec.structs import replace
 
 from dsl.command import cli
 from dsl.lab.assignments import halve, reduced
@@ -151,7 +152,7 @@ def test_a_trial_that_is_not_to_be_timed_is_a_line_of_a_log(turn: Experiment, mo
     trial = replace(turn.blank)
     assert trial.status == "measured"
     turn.run(trial, turn.plan({}), [])
-    assert read_trial(json.dumps(asdict(trial))) == trial
+    assert read_trial(json.dumps(to_builtins(trial))) == trial
 
 
 def test_the_command_tells_the_choice(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from math import inf, log
 from pathlib import Path
 from random import Random
@@ -11,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from tuned_kernel import Timer, dsl
 
 from dsl.kernels.variant import Request, costs_of

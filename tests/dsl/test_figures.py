@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Sequence
-from dataclasses import fields
 from pathlib import Path
 
 import click
@@ -22,7 +21,7 @@ from dsl.text.counted import COUNTED
 from dsl.text.figures import COLUMNS, headed, units
 from dsl.text.terminal import lines, plain, table
 
-NAMES = [each.name for each in fields(Counters)]
+NAMES = Counters.__struct_fields__
 ROOT = Path(__file__).parents[2]
 some = st.builds(lambda counts: Counters(**dict(zip(NAMES, counts, strict=True))), st.lists(
     st.integers(0, 1 << 40), min_size=len(NAMES), max_size=len(NAMES)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from msgspec import convert
+from msgspec import convert, to_builtins
+from msgspec.structs import replace
 
 from dsl.command import cli
 from dsl.command.run import requests_for
@@ -77,11 +77,10 @@ def test_what_is_unknown_has_no_term_and_is_told() -> None:
 
 
 def test_a_report_crosses_processes_with_its_bound() -> None:
-    from dataclasses import asdict
 
     launch = LaunchReport("k", None, [1, 1, 1], 32, 0, bound=bound_of(WORK, H200, 2000.0))
     report = Report("a.tile", None, "cuda:0", "H200", "", launches=[launch])
-    assert convert(json.loads(json.dumps(asdict(report))), Report) == report
+    assert convert(json.loads(json.dumps(to_builtins(report))), Report) == report
     (told,) = report.as_json()["bounds"]
     assert told["bound"] == MEMORY and told["shares"][TENSOR] == pytest.approx(0.0015)
 

@@ -8,12 +8,12 @@ import pickle
 import time
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Executor, Future
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tuned_kernel import Timer, best, constants, dsl, outcome, ties
 
 from dsl.command import tune as command

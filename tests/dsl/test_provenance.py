@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from msgspec import to_builtins
 
 import dsl
 from dsl.command import cli
@@ -117,7 +117,7 @@ def test_a_line_of_the_schema_before_is_read_as_old_and_not_served(log: Path, tm
     new = {"file", "seed", "command", "commit", "made"}
     lines = []
     for trial in Log(log).trials.values():
-        row = {name: value for name, value in asdict(trial).items() if name not in new} | {"schema": 2}
+        row = {name: value for name, value in to_builtins(trial).items() if name not in new} | {"schema": 2}
         row["launches"] = [{k: v for k, v in each.items() if k not in ("choices", "ptx")} for each in row["launches"]]
         row["versions"] = {name: each for name, each in row["versions"].items() if name in ("compiler", "numpy")}
         lines.append(json.dumps(row))

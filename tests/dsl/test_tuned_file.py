@@ -11,12 +11,12 @@ import random
 import re
 import signal
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 import dsl
 from dsl.calls.tuned import Entry, StepChoice, Tuned, text_digest, tuned_path

@@ -14,7 +14,6 @@ import shutil
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from typing import Any
 import click
 import pytest
 from click.testing import CliRunner
+from msgspec import to_builtins
 from test_mutations import PIPELINE, mutated
 
 import dsl
@@ -289,7 +289,7 @@ def log_lines() -> list[str]:
         trial.steps = [{"kernel": "double", "schedule": "few", "constants": {"warps": 2 << number}}]
         trial.counters = {"instructions": 90 + number, "thread_instructions": 900, "global_load_sectors": 5 + number}
         trial.launches = [StepFacts("double", "few", {"BLOCK": 128}, 64 << number, 20 + number, choices={"a.b": "c"})]
-        made.append(json.dumps(asdict(trial)))
+        made.append(json.dumps(to_builtins(trial)))
     return made
 
 

@@ -3,9 +3,8 @@ walk."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from dsl.kernels.variant import Request, build_variant
 from dsl.lowering.building.loop_forms import Carried, Form

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from dsl.lowering.ir.choices import Choice
 from dsl.lowering.ir.function import walk

@@ -10,11 +10,11 @@ import os
 import random
 import re
 import shutil
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from sample_variants import SAMPLES, Case, cases, program
 
 from dsl.examples.one_kernel import LaunchSettings

@@ -7,11 +7,11 @@ change here. `pytest tests/lowering/test_golden_ir.py --update-golden` writes th
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from difflib import unified_diff
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from sample_variants import ABSENT, images, program, square
 
 from dsl.kernels.compile import Lowered

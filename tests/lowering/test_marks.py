@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from sample_variants import ABSENT, images, program, square
 
 from dsl.kernels.compile import Lowered, generate, lower

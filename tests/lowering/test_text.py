@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import random
 import re
-from dataclasses import replace
 from functools import cache
 
 import pytest
+from msgspec.structs import replace
 from sample_variants import Case, cases, program
 
 import dsl

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import traceback
-from dataclasses import replace
 from random import Random
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 import dsl
 from dsl.calls.api import Module

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import hand_written
 import numpy as np
+from msgspec import Struct
 from tensor_map_kernel import swizzled
 
 from dsl.runtime.header import Argument, HeaderTensor, Scalar
@@ -45,8 +45,7 @@ NEXT:
 DONE: ret;"""
 
 
-@dataclass(frozen=True)
-class Probe:
+class Probe(Struct, frozen=True, dict=True):
     """One copy of pixels of an array of unsigned integers, the outermost axis first: images, depth, rows, columns,
     channels. All else innermost first. first: channel, spatial coordinates, image of the first base pixel.
 

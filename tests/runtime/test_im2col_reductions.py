@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from im2col_kernel import Probe, at_random
+from msgspec.structs import replace
 from tensor_map_kernel import swizzled
 from test_im2col_copies import skip_without_maps
 

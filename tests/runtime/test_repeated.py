@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import hand_written
 import numpy as np
 import pytest
 from fake_cuda import ARRAYS, POINTER, FakeCuda
+from msgspec.structs import replace
 
 from dsl.runtime import DeviceError, LaunchError, describe
 from dsl.runtime.cuda.memory import HostCopy

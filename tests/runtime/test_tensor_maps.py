@@ -6,7 +6,6 @@ import ctypes
 import json
 import struct
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import hand_written
@@ -14,6 +13,7 @@ import numpy as np
 import pytest
 from fake_cuda import POINTER, WORD, FakeCuda
 from im2col_kernel import at_random
+from msgspec.structs import replace
 from tensor_map_kernel import boxes, element_bytes, expected
 
 from dsl.runtime import DeviceArray, Kernel, LaunchError, assemble, device_facts, synchronize, to_device

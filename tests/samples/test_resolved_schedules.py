@@ -7,10 +7,11 @@ itself. `--update-golden` writes `resolved_schedules.txt` anew.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from dsl.lowering.ir.targets import target
 from dsl.lowering.ir.types import DTYPES

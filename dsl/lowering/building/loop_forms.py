@@ -9,7 +9,8 @@ the nesting of loops, or on unrolling.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Block, Function, Op, Value, carried_integers
@@ -60,8 +61,7 @@ def remainder(value: Value) -> tuple[Value, int | None]:
     return (rule(value.op) if rule is not None else None) or (value, None)  # type: ignore[arg-type]
 
 
-@dataclass(frozen=True, slots=True)
-class Carried:
+class Carried(Struct, frozen=True):
     """A loop-carried integer, or the loop's iteration number. `start` is its form in the first iteration, and `behind`
     its form after the loop. `inside` is the `id` of its value in the body. `next` is its form in the next iteration,
     which is correct modulo `modulus`."""
@@ -73,8 +73,7 @@ class Carried:
     modulus: int = EXACT
 
 
-@dataclass(frozen=True, slots=True)
-class _Scalar:
+class _Scalar(Struct, frozen=True):
     """The IR values of one loop-carried scalar."""
 
     start: Value
@@ -83,8 +82,7 @@ class _Scalar:
     behind: Value | None
 
 
-@dataclass(slots=True)
-class LoopForms:
+class LoopForms(Struct):
     """The linear forms of the loop-carried scalars of one function.
 
     `forms` maps the `id` of a value to its form in iteration numbers, and the modulus for which this form is correct.

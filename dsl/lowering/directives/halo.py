@@ -13,8 +13,10 @@ the box. After every 8 pixels, it skips 2 pixels of the halo."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from math import prod
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from dsl.lowering.building.builder import Builder
 from dsl.lowering.hopper.boxes import MOST_OF_BOX, BoxAxis, CopiedBox
@@ -23,8 +25,7 @@ from dsl.lowering.ir.function import Value
 from dsl.lowering.known.forms import linear
 
 
-@dataclass(frozen=True, slots=True)
-class Halo:
+class Halo(Struct, frozen=True):
     """A box that covers several windows, one window for each tap. The first axes of `box` are the columns of the tile.
     The other axes are its row axes, such as image row and image column. `starts` contains the start of each window
     along the row axes. `extents` contains the extents of a window along the row axes."""

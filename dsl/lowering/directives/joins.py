@@ -15,7 +15,8 @@ numbers.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from dsl.lowering.building.builder import Builder, equal, made_as
 from dsl.lowering.directives.slices import inside, located, reached, reads, slice_of
@@ -36,8 +37,7 @@ class Unsplit(Exception):
         self.message, self.hint = message, hint
 
 
-@dataclass(slots=True)
-class PartialSums:
+class PartialSums(Struct):
     """A group of loop results, each divided into one partial result per block. `values` contains the results of the
     loop, or of reductions after the loop. `join` is the IR region that combines two partial results, as in a `reduce`.
     `name` is the name of the first value. `alone` contains the operations that each block applies to its own partial
@@ -96,8 +96,7 @@ def _read_by(reduction: Op, behind: list[Op]) -> list[Op]:
 # ---- sums of operations that add ----
 
 
-@dataclass(slots=True)
-class LoopSum:
+class LoopSum(Struct):
     """A carried value that each iteration adds to. `join` is the name of the operation that combines two partial sums,
     such as "add". `values` contains each intermediate value of the sum in an iteration. `uses` contains the allowed
     reads of these values, as pairs of operation and operand index.

@@ -9,7 +9,8 @@ first loop then overwrites the data with `v`.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from dsl.lowering.directives.cluster_tiles import sharing_blocks
 from dsl.lowering.directives.rows import AnyRows
@@ -27,8 +28,7 @@ from dsl.lowering.plan.tile_loads import is_load, place_of
 from dsl.lowering.shared.access_width import ASYNC_BYTES, MAX_BYTES, neighbours
 
 
-@dataclass(slots=True)
-class Kept:
+class Kept(Struct):
     """A value that stays in shared memory. `source` is the result of the load whose data `cp.async` copies there:
     `value` itself, or a load whose data `value` overwrites. `full` is true after all parts have been written."""
 

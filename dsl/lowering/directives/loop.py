@@ -17,7 +17,8 @@ in static parts.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from dsl.lowering.directives.cluster_tiles import check_divided, meet, sharing_blocks
 from dsl.lowering.directives.kept import Kept, kept_of, words_of

@@ -27,8 +27,9 @@ default, it applies only to loops with MMAs whose selects all use the same flag.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial, reduce
+
+from msgspec import Struct
 
 from dsl.lowering.building.builder import Builder
 from dsl.lowering.building.iterations import several_iterations
@@ -167,8 +168,7 @@ class _Extremes(ScalableForms[Range]):
     reshaped = transposed = moved = repeated
 
 
-@dataclass(frozen=True, slots=True)
-class _Margin:
+class _Margin(Struct, frozen=True):
     """States when all elements of a comparison are true: if the scalar `value` is at least 0, or if the scalar flag
     `unless` is true."""
 

@@ -20,7 +20,8 @@ are drawn once for eight neighbours.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from dsl.lowering.building.builder import Builder
 from dsl.lowering.directives.kept import narrowest
@@ -153,8 +154,7 @@ class _Masked(Forms[Value]):
     reshaped = repeated
 
 
-@dataclass(slots=True)
-class NeighbourRows:
+class NeighbourRows(Struct):
     """Neighbouring rows of a region. `found` contains the accesses to them, loads first, and `offsets` the tiles of
     their offsets. `first` and `count` are the offset of the first element in a tensor and the number of elements, as
     sums of products of scalars. A row has `pitch` elements."""

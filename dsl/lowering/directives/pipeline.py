@@ -20,8 +20,9 @@ Nothing is copied past the last iteration.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+
+from msgspec import Struct
 
 from dsl.lowering.building.builder import Builder
 from dsl.lowering.building.iterations import carry, hand_on, known_iterations
@@ -49,8 +50,7 @@ on an SM. Attention with heads of 128 takes 1.25 times as long with one block pe
 MOST, MOST_OF_TMA = 8, 12
 
 
-@dataclass(slots=True)
-class Nest:
+class Nest(Struct):
     """A loop nest. `loops` starts with the outermost loop, and `block` is the block that contains it. `head` describes
     the copies at the start of the innermost loop's body."""
 

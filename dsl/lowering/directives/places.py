@@ -10,7 +10,8 @@ loop-invariant part consists of small tiles, such as the sum of all terms of row
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from dsl.lowering.building.builder import Builder
 from dsl.lowering.directives.slices import made_anew, slice_of
@@ -22,8 +23,7 @@ from dsl.lowering.known.forms import Forms
 Shape = tuple[int, ...]
 
 
-@dataclass(slots=True)
-class Split:
+class Split(Struct):
     """Offsets after the split. `still` contains loop-invariant tiles, one for each shape. `move` is the scalar that is
     added to their sum. `ops` contains the operations that compute the scalar."""
 

@@ -22,9 +22,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import compress
 from typing import Any
+
+from msgspec import Struct
 
 from dsl.lowering.building.builder import Builder
 from dsl.lowering.building.iterations import carry, hand_on
@@ -48,8 +49,7 @@ MOST_OF_ROLE = 240
 384 - 24 · 128) / 256 = 240. The hardware allows 255."""
 
 
-@dataclass(frozen=True, slots=True)
-class PipelinedLoop:
+class PipelinedLoop(Struct, frozen=True):
     """A loop whose body starts with copies, and the number of stages of its ring."""
 
     loop: Op
@@ -99,8 +99,7 @@ def roles(function: Function, target: Target, levels: Sequence[PipelinedLoop]) -
     return Resident(b, main, pipelines[0]) if inner.head.resident else None
 
 
-@dataclass(frozen=True, slots=True)
-class _RingPipeline:
+class _RingPipeline(Struct, frozen=True):
     """The pipeline of one loop. `tile` is the shared tile with the mbarriers of all pipelines. Those of this pipeline
     start at index `base`. `number` is the current iteration of this pipeline, and `end` the number behind all loops."""
 
@@ -116,8 +115,7 @@ class _RingPipeline:
         return {"stages": self.level.stages} | ({"base": self.base} if self.base else {})
 
 
-@dataclass(frozen=True, slots=True)
-class Resident:
+class Resident(Struct, frozen=True):
     """Copies that are executed once, before the loops, as iteration 0 of a pipeline."""
 
     b: Builder

@@ -12,8 +12,9 @@ parts have more positions than the tile has columns, so some positions have no c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from math import prod
+
+from msgspec import Struct
 
 from dsl.lowering.building.builder import Builder
 from dsl.lowering.directives.beyond import Beyond
@@ -90,8 +91,7 @@ def flags_of(mask: Value | None) -> Iterator[Value]:
             yield mask
 
 
-@dataclass(slots=True)
-class AnyRows:
+class AnyRows(Struct):
     """Unaligned rows of a region.
 
     Parts of the body are aligned to `step` elements. A row starts at offset `start` of its tensor. `offsets` contains
@@ -235,8 +235,7 @@ def lanes_of(rows: AnyRows, part: int, threads: int) -> tuple[int, int]:
     return lanes, max(2 * rows.step, lanes)
 
 
-@dataclass(slots=True)
-class RowPart:
+class RowPart(Struct):
     """The same part of all rows. `known` contains tiles whose parts need no computation. `column` is the column of each
     position. `here` is true at positions that have a column."""
 

@@ -19,9 +19,10 @@ loop and arrives during the loop. Example: `stage z: shared` for a tensor z that
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from math import prod
 from typing import Any
+
+from msgspec.structs import replace
 
 from dsl.lowering.building.builder import Builder
 from dsl.lowering.directives.halo import are_adjacent

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from dsl.lowering.building.builder import Builder
 from dsl.lowering.directives.halo import Halo, are_adjacent, halo_of, widened
@@ -21,8 +23,7 @@ from dsl.lowering.shared.atoms import MOST_OF_ROW, offsets_within
 from dsl.lowering.shared.shared_map import row_swizzle
 
 
-@dataclass(slots=True)
-class Staged:
+class Staged(Struct):
     """A load that goes through shared memory.
 
     `axes` contains the axes of the loaded tile in their order in shared memory. The last axis is contiguous in global
@@ -54,8 +55,7 @@ class Staged:
         return b.value("transpose", value, axes=self.axes) if value is not None and self.is_turned else value
 
 
-@dataclass(slots=True)
-class CopyHead:
+class CopyHead(Struct):
     """The copies at the start of a loop's body, the commit of their group, and the wait for the group. `resident`
     contains the copies that are executed once, before the loop."""
 

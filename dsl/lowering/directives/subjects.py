@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from dsl.lowering.ir.function import Function, Op, Value, walk
 from dsl.lowering.ir.location import Loc, TileError, closest
@@ -21,8 +22,7 @@ NO_SUCH = {
 """Maps each directive on values or tensors to its error message for a name that does not exist."""
 
 
-@dataclass(slots=True)
-class NamesThere:
+class NamesThere(Struct):
     """The names in a kernel, by kind. `tiles` contains values with at least one axis, and `laid_out` contains values
     with a layout. `matrices` contains tiles with two axes. `products` contains results and accumulators of MMAs.
     `counters` contains loop counters, `tensors` contains parameters, and `shared` contains shared tiles.

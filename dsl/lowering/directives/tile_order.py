@@ -7,14 +7,13 @@ persistent block may also compute pairs of a long and a short tile.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from dsl.lowering.building.builder import Builder
 from dsl.lowering.ir.function import Value
 
 
-@dataclass(frozen=True, slots=True)
-class TileOrder:
+class TileOrder(Struct, frozen=True):
     """An order of tiles. If `rows` > 1, tiles form groups of `rows` rows, and each group is computed column by column.
     If `columns` > 1, tiles form groups of `columns` columns, and each group is computed row by row.
 

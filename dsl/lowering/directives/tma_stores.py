@@ -15,8 +15,10 @@ Subtiles use the stages of one shared tile in turn. By default, it has two stage
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from math import prod
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from dsl.lowering.building.builder import Builder
 from dsl.lowering.directives.slices import enclosing, located
@@ -118,8 +120,7 @@ def flaw_of_store(
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class _Stage:
+class _Stage(Struct, frozen=True):
     """The position of a value in shared memory, from which TMA stores it. `axes` contains the value's axes in the order
     of shared memory. `run` is the number of columns in an atom. The value starts at element `at` of the shared tile."""
 

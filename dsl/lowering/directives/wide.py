@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from dsl.lowering.directives.slices import inside, reached, reads
 from dsl.lowering.ir.function import Block, Function, Op, Value, blocks_of, in_line, uses
@@ -21,15 +22,13 @@ Wide = tuple[Value, int]
 """A tile, and the axis along which it is computed in parts."""
 
 
-@dataclass(slots=True)
-class WidePhase:
+class WidePhase(Struct):
     """One loop over the parts. `sinks` contains the reductions and stores that the loop computes, in order."""
 
     sinks: list[Op]
 
 
-@dataclass(slots=True)
-class WideSubject:
+class WideSubject(Struct):
     """The value in a line of the schedule, the axis along which it is computed in parts, and the location of the
     line."""
 
@@ -41,8 +40,7 @@ class WideSubject:
         return TileError("schedule", self.loc, f"'{self.name}' cannot be done in parts: {message}", hint)
 
 
-@dataclass(frozen=True, slots=True)
-class LoopResults:
+class LoopResults(Struct, frozen=True):
     """The results of a loop that carries tiles in parts: the parts of each result, and the number of blocks of a
     cluster that share the parts. `starts` maps tiles with which the loop begins to operands of the loop, in whose place
     parts of the tiles are still to be put."""
@@ -53,8 +51,7 @@ class LoopResults:
     starts: Mapping[Wide, Sequence[Value]]
 
 
-@dataclass(slots=True)
-class WideRegion:
+class WideRegion(Struct):
     """All operations that are computed in parts together with one value.
 
     `block` contains these operations. `axes` maps each tile that is computed in parts to its axis. `sinks` maps each

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from dsl.lowering.emit.global_map import GlobalMap
 from dsl.lowering.emit.maps import Maps
@@ -18,8 +19,7 @@ from dsl.lowering.shared.access_width import access_width, is_partial, shifted_w
 from dsl.lowering.shared.shared_map import SharedMap
 
 
-@dataclass(frozen=True, slots=True)
-class Way:
+class Way(Struct, frozen=True):
     """How one memory access is emitted.
 
     `width`: the number of elements that one instruction accesses.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from math import prod
+
+from msgspec import Struct
 
 from dsl.lowering.emit.carriers import from_word, into_word
 from dsl.lowering.emit.mbarriers import BARRIER, arrive_in_blocks, await_phase, begin_mbarriers, narrow
@@ -152,8 +153,7 @@ def _size(op: Op) -> int:
     return sum(prod(value.tile.shape) for value in values) * word_bytes(values)
 
 
-@dataclass(frozen=True, slots=True)
-class _Words:
+class _Words(Struct, frozen=True):
     """The place of a value's elements in the part of a block, from byte `start` on. An element has `bytes` bytes. Each
     thread's elements are neighbours. Threads with equal elements share them."""
 

@@ -3,9 +3,10 @@ them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import reduce
 from operator import or_
+
+from msgspec import Struct
 
 from dsl.lowering.ir.function import Value
 from dsl.lowering.known.affine import AffineOffsets, Linear, Product
@@ -15,8 +16,7 @@ from dsl.lowering.layouts.layout import Layout
 Axes = tuple[tuple[int, ...], ...]  # for each axis, the amount that each bit of the thread's index adds
 
 
-@dataclass(frozen=True, slots=True)
-class GlobalMap:
+class GlobalMap(Struct, frozen=True):
     """The offsets of one access, in elements: uniform + Σ stride · f(coordinates), where each f is linear.
 
     `strides`: pairs of a stride (a product of scalars; () is 1) and the linear function that it multiplies. Neither is

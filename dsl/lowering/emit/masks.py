@@ -10,7 +10,8 @@ exchanged.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from dsl.lowering.emit.rules import emit_op
 from dsl.lowering.emit.shapes import read_registers, source_registers
@@ -22,8 +23,7 @@ Flags = list[tuple[Value, int]]
 """Flags of single elements: (mask, register of the element)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ends:
+class Ends(Struct, frozen=True):
     """Flags at the two ends of a run of elements. If all flags in `all` are on, the mask is on for all elements. If a
     flag in `some` is off, the mask is off for all elements."""
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import compress, pairwise
 from math import prod
 from operator import or_
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from dsl.lowering.building.builder import Builder
 from dsl.lowering.ir.fold import constant_of
@@ -35,8 +37,7 @@ AHEAD = "no box is stored that begins ahead of the first element"
 this (17 corners tried on an H200, driver 580.159.04). Loads may begin anywhere."""
 
 
-@dataclass(frozen=True, slots=True)
-class BoxAxis:
+class BoxAxis(Struct, frozen=True):
     """The part of a box along one axis of its tensor. Preceding axes that the box does not contain are joined to this
     axis.
 
@@ -52,8 +53,7 @@ class BoxAxis:
     step: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class PixelWalk:
+class PixelWalk(Struct, frozen=True):
     """The positions of a window's pixels along one axis: `lower`, `lower + step`, … After `count` positions, they start
     again from `lower`, or never if `count` is 0. The last position is `upper` elements past the axis's last element. A
     filter tap adds `tap` elements to each position."""
@@ -65,8 +65,7 @@ class PixelWalk:
     tap: Value
 
 
-@dataclass(frozen=True, slots=True)
-class CopiedBox:
+class CopiedBox(Struct, frozen=True):
     """The part of a tensor that one instruction copies, with its axes in some order.
 
     For a window, `walks` contains an entry for each axis along which pixels advance. These axes come after the channels
@@ -233,8 +232,7 @@ def box_fault(facts: Analysis, box: CopiedBox) -> tuple[str, str] | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class BoxMap:
+class BoxMap(Struct, frozen=True):
     """The tensor map for boxes of one kind.
 
     `axes` are axes of the tensor, innermost first, as in `BoxAxis`. `box` contains the number of elements along each

@@ -3,7 +3,8 @@ arange(128)`."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from dsl.lowering.building.builder import Builder
 from dsl.lowering.ir.fold import constant_of
@@ -13,8 +14,7 @@ from dsl.lowering.known.facts import Analysis
 from dsl.lowering.known.forms import Forms
 
 
-@dataclass(frozen=True, slots=True)
-class Digit:
+class Digit(Struct, frozen=True):
     """The index `(origin + position) // step % count * factor`. `position` is an element's position along `axis` of a
     tile.
 
@@ -38,8 +38,7 @@ class Digit:
         return (quotient,), (replace(self, count=by),)
 
 
-@dataclass(frozen=True, slots=True)
-class TileIndex:
+class TileIndex(Struct, frozen=True):
     """An index tile, as the sum of the scalar `start` and of digits."""
 
     start: Value

@@ -8,7 +8,8 @@ product of 8192 reaches 675 TFLOPS with wgmma, and 535 with `mma.sync` (docs/mea
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass, replace
+from msgspec import Struct
+from msgspec.structs import astuple, replace
 
 from dsl.lowering.ir.function import Function, Op, Value, in_line
 from dsl.lowering.ir.targets import MOST_REGISTERS, Target
@@ -49,8 +50,7 @@ TYPES = {
 """Maps the types of a, b and the accumulator to the bytes of an element of a and b."""
 
 
-@dataclass(frozen=True, slots=True)
-class SwizzleAtoms:
+class SwizzleAtoms(Struct, frozen=True):
     """The swizzle atoms of an operand, from byte `base` of a stage on. Atoms are contiguous, and each has `rows` rows
     of `width` bytes.
 
@@ -96,8 +96,7 @@ class SwizzleAtoms:
         return WIDTHS[self.width] << 62 | (self.eights * self.width >> 4) << 32 | atom << 16
 
 
-@dataclass(frozen=True, slots=True)
-class StagedOperand:
+class StagedOperand(Struct, frozen=True):
     """An operand in shared memory: its load, its atoms, and whether the operand is the transpose of the loaded tile."""
 
     load: Op
@@ -114,8 +113,7 @@ class StagedOperand:
         return Op(OPS["shared_view"], operands, [type], attrs, (), self.load.loc)
 
 
-@dataclass(frozen=True, slots=True)
-class Warpgroups:
+class Warpgroups(Struct, frozen=True):
     """The wgmma instructions of an MMA. `form` is the end of their PTX name, after `mma_async.sync.aligned`. `steps` is
     the number of instructions along k. `left` and `right` are the operands in shared memory. `left` is None if the left
     operand is in registers."""

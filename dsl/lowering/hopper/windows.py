@@ -12,9 +12,11 @@ of pixels. Consecutive pixels are a slice of that axis. Convolutions store their
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import prod
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from dsl.lowering.building.builder import Builder
 from dsl.lowering.hopper.boxes import AHEAD, BoxAxis, CopiedBox, PixelWalk
@@ -31,8 +33,7 @@ class NoBox(Exception):
     """Raised if an access is no TMA box. The message is the reason."""
 
 
-@dataclass(frozen=True, slots=True)
-class Subscript:
+class Subscript(Struct, frozen=True):
     """The index along an axis of a tensor.
 
     `axis` is an axis of the tensor, or None for an axis of one element that a view has inserted. `extent` is the number

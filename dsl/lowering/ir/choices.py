@@ -12,9 +12,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from random import Random
 from typing import Any
+
+from msgspec import Struct, field
 
 from dsl.lowering.ir.location import Loc, TileError, closest
 from dsl.lowering.ir.plugins import About, Opening, Plugins, current
@@ -32,8 +33,7 @@ Costs = Mapping[str, float] | Callable[[], Mapping[str, float]]
 Reason = str | Callable[[], str]
 
 
-@dataclass(slots=True)
-class Forced:
+class Forced(Struct):
     """A forced option.
 
     `by`: the origin of the forced option, for messages.
@@ -50,8 +50,7 @@ class Forced:
     because: str = ""
 
 
-@dataclass(slots=True)
-class Choice:
+class Choice(Struct):
     """One decision of the compiler.
 
     `stem`, `number`: the key of the choice.
@@ -108,8 +107,7 @@ class Choice:
         return self.line.format(option=option) if own and self.line is not None else choose_line(key, option)
 
 
-@dataclass(slots=True)
-class Choices:
+class Choices(Struct):
     """The forced options of one kernel by key, and the choices made so far. `plugins` are the plug-ins with which the
     kernel is compiled. They may add options."""
 
@@ -232,8 +230,7 @@ def _keys(kind: str, stem: str, number: int) -> tuple[str, str, str]:
     return f"{stem}[{number}]", stem, kind
 
 
-@dataclass(slots=True)
-class Asked:
+class Asked(Struct):
     """Options that are forced in many kernels, by key. Each option must be used in at least one of these kernels."""
 
     options: dict[str, str] = field(default_factory=dict)

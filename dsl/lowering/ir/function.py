@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec import Struct, field
 
 from dsl.lowering.ir.choices import Choices
 from dsl.lowering.ir.location import Loc
@@ -120,8 +121,7 @@ def carried_integers(loop: Op) -> Iterator[tuple[Value, Value, Value, Value]]:
             yield start, inside, following, behind
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
+class Reason(Struct, frozen=True):
     """Why a barrier is needed before an access, or why it was removed.
 
     `earlier`, `later`: the two accesses that need a barrier between them.
@@ -179,8 +179,7 @@ def in_line(op: Op) -> str:
     return "" if op.loc is None else f" in line {op.loc.line}"
 
 
-@dataclass(slots=True)
-class Parameter:
+class Parameter(Struct):
     """A parameter of a kernel: a tensor (with named or literal dims), a scalar or a table.
 
     `value`: the value in the IR, or None for an optional tensor that is absent.
@@ -200,8 +199,7 @@ class Parameter:
     loc: Loc | None = None
 
 
-@dataclass(slots=True)
-class FunctionWorkspace:
+class FunctionWorkspace(Struct):
     """Memory that the launcher provides for communication between blocks.
 
     `each`: the number of elements for each block of the grid.
@@ -231,8 +229,7 @@ Tree = bool | int | float | str | None | list["Tree"]
 """An expression that a launch evaluates: a number, a name, or an operation and its operands."""
 
 
-@dataclass(slots=True)
-class Function:
+class Function(Struct):
     """One variant of a kernel. The arguments of `body` are pointers of tensors, strides of tensors, scalars, tables,
     dims, and workspaces."""
 

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
+from msgspec import Struct
 
-@dataclass(slots=True, eq=False)
-class Source:
+
+class Source(Struct, eq=False, dict=True):
     """The text of one file. Lines and columns are numbered from 1."""
 
     name: str
     text: str
-    _starts: list[int] = field(default_factory=list, repr=False)
 
-    @property
+    @cached_property
     def starts(self) -> list[int]:
-        """The offset of the first character of each line."""
-        if not self._starts:  # computed only when a location is shown, because most texts compile without an error
-            self._starts = [0, *(i + 1 for i, c in enumerate(self.text) if c == "\n")]
-        return self._starts
+        """The offset of the first character of each line. It is computed only when a location is shown, because most
+        texts compile without an error."""
+        return [0, *(i + 1 for i, c in enumerate(self.text) if c == "\n")]
 
     def position(self, offset: int) -> tuple[int, int]:
         line = bisect_right(self.starts, offset)

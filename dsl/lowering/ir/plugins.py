@@ -9,18 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from dsl.lowering.ir import time_limit
 from dsl.lowering.ir.location import Loc, Source, TileError
 from dsl.lowering.ir.time_limit import Overdue, limited
 
 
-@dataclass(frozen=True, slots=True)
-class Added:
+class Added(Struct, frozen=True):
     """One addition to the compiler from a plug-in file.
 
     `kind`: "option", "pass", "directive", "rule", "semantics" or "instructions".
@@ -63,8 +65,7 @@ class Added:
         return f"{Path(self.loc.source.name).name}:{self.loc.line}"
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Plugins:
+class Plugins(Struct, frozen=True, eq=False, dict=True):
     """All additions of some files.
 
     `files`: the paths of the files. `digests`: maps the name of a file to 12 hexadecimal digits of its SHA-256.
@@ -76,13 +77,13 @@ class Plugins:
     digests: Mapping[str, str] = field(default_factory=dict)
     added: tuple[Added, ...] = ()
     instructions: Mapping[str, Any] = field(default_factory=dict)
-    by_name: Mapping[tuple[str, str], tuple[Added, ...]] = field(init=False)
 
-    def __post_init__(self) -> None:
+    @cached_property
+    def by_name(self) -> Mapping[tuple[str, str], tuple[Added, ...]]:
         found: dict[tuple[str, str], tuple[Added, ...]] = {}
         for each in self.added:
             found[each.kind, each.name] = (*found.get((each.kind, each.name), ()), each)
-        object.__setattr__(self, "by_name", found)  # a field of a frozen dataclass is set in this way
+        return found
 
     def of(self, kind: str, name: str) -> tuple[Added, ...]:
         """Returns the additions with the given kind and name."""
@@ -180,8 +181,7 @@ def raised(error: BaseException, loc: Loc, what: str) -> TileError:
 # ---- options of choices ----
 
 
-@dataclass(frozen=True, slots=True)
-class ChoiceOption:
+class ChoiceOption(Struct, frozen=True):
     """An option that a plug-in adds to a choice.
 
     `cost`: the cost in the choice's unit. If it is None, the compiler computes the cost from `value`, if it can. An
@@ -197,8 +197,7 @@ class ChoiceOption:
     because: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class About:
+class About(Struct, frozen=True):
     """A choice that is about to be made, as plug-ins receive it.
 
     `subject`: the subject in the key of the choice.
@@ -216,8 +215,7 @@ class About:
     of: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Opening:
+class Opening(Struct, frozen=True):
     """What plug-ins need to add options to a choice.
 
     `of`: the subject of the choice.

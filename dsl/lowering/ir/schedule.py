@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import Any
+
+from msgspec import Struct
 
 from dsl.lowering.ir.location import Loc, TileError
 from dsl.lowering.ir.targets import WARP
 from dsl.lowering.layouts.layout import Layout, LayoutError, row_major
 
 
-@dataclass(frozen=True, slots=True)
-class Pin:
+class Pin(Struct, frozen=True):
     """A `layout` line of a schedule. `parts` maps keys such as "lanes" to numbers. See `resolve_pin`."""
 
     parts: dict[str, Any]
@@ -25,16 +25,14 @@ class Pin:
         return "warps" in self.parts and self.parts.keys() <= {"warps", "contiguous"}
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
+class Named(Struct, frozen=True):
     """An `instruction` line of a schedule. `name` holds the instruction's shape and modifier."""
 
     name: tuple[str, str]
     loc: Loc
 
 
-@dataclass(frozen=True, slots=True)
-class SwizzlePin:
+class SwizzlePin(Struct, frozen=True):
     """A `swizzle` line of a schedule. `bits` is None for no swizzle, otherwise (BITS, BASE, SHIFT). Such a swizzle XORs
     bits [BASE, BASE + BITS) of a byte offset with the bits that are SHIFT positions higher."""
 

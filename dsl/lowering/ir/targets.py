@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from dsl.lowering.ir.location import TileError
 
@@ -25,8 +25,7 @@ Version = tuple[int, int]
 """A PTX version: major and minor number."""
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """An architecture for which PTX is compiled.
 
     `arch`: the name in the PTX directive `.target`.

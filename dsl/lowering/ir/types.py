@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from math import copysign, inf, isfinite, prod
 from typing import ClassVar
 
+from msgspec import Struct
+
 from dsl.lowering.ir.location import closest
 from dsl.lowering.layouts.layout import Layout
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class DType:
+class DType(Struct, frozen=True, eq=False):
     """An element type: its name in the language, its number of bits, its kind, and its name in LLVM."""
 
     name: str
@@ -157,8 +157,7 @@ def int_range(dtype: DType) -> tuple[int, int]:
     return -(1 << (dtype.bits - 1)), (1 << (dtype.bits - 1)) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class TileType:
+class TileType(Struct, frozen=True):
     """A tile in registers. A scalar has the shape `()` and the same value in each thread.
 
     `layout` is None for scalars, and before layouts are assigned.
@@ -183,8 +182,7 @@ class TileType:
         return f"{self.dtype}[{', '.join(map(str, self.shape))}]" if self.shape else str(self.dtype)
 
 
-@dataclass(frozen=True, slots=True)
-class TensorType:
+class TensorType(Struct, frozen=True):
     """A tensor parameter in global memory. It has `rank` dims, whose extents are known at run time."""
 
     rank: int
@@ -194,8 +192,7 @@ class TensorType:
         return f"tensor of {self.dtype}, rank {self.rank}"
 
 
-@dataclass(frozen=True, slots=True)
-class SharedType:
+class SharedType(Struct, frozen=True):
     """A tile in shared memory. If `ring` is True, the first extent is the number of stages, and stage indices wrap
     around.
 
@@ -219,8 +216,7 @@ class SharedType:
         return f"shared {self.dtype}[{'ring ' if self.ring else ''}{', '.join(map(str, self.shape))}]"
 
 
-@dataclass(frozen=True, slots=True)
-class ViewType:
+class ViewType(Struct, frozen=True):
     """A tile that stays in shared memory, where wgmma reads it. No thread holds its elements in registers, so it has no
     layout."""
 
@@ -232,8 +228,7 @@ class ViewType:
         return f"view of {self.dtype}[{', '.join(map(str, self.shape))}]"
 
 
-@dataclass(frozen=True, slots=True)
-class TableType:
+class TableType(Struct, frozen=True):
     """A small array that is passed by value in the kernel's parameters."""
 
     length: int

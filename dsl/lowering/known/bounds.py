@@ -12,9 +12,10 @@ types therefore have no sums.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Set
-from dataclasses import dataclass, field
 from math import gcd
 from typing import Any, Protocol
+
+from msgspec import Struct, field
 
 from dsl.lowering.ir.function import Function, Op, Value
 from dsl.lowering.ir.types import INDEX
@@ -71,8 +72,7 @@ def without(product: Product, part: Product) -> Product | None:
     return tuple(rest)
 
 
-@dataclass(frozen=True, slots=True)
-class LinearBound:
+class LinearBound(Struct, frozen=True):
     """An upper bound `factor · product · unknown <= by` of an unknown, or a lower bound with `>=`. The factor is
     positive, and the product is not negative."""
 
@@ -81,8 +81,7 @@ class LinearBound:
     product: Product = ()
 
 
-@dataclass(slots=True)
-class UnknownScalar:
+class UnknownScalar(Struct):
     """The facts about one unknown scalar. Its bounds contain only earlier unknowns. Therefore, a proof that always
     replaces the latest unknown terminates.
 
@@ -102,8 +101,7 @@ class UnknownScalar:
             self.lowers.append(LinearBound(number(self.low)))
 
 
-@dataclass(frozen=True, slots=True)
-class Elements:
+class Elements(Struct, frozen=True):
     """Describes all elements of a scalar or a tile. Each element is `sum`, which all elements share, plus a number from
     `low` to `high`."""
 

@@ -12,7 +12,9 @@ runs must not extend past a wrap, and their bounds must be true for the wrapped 
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Function, Op, Value, carried_integers, stride_name, walk
@@ -26,8 +28,7 @@ def power_of_two_divisor(value: int) -> int:
     return min(value & -value, ANY) if value else ANY
 
 
-@dataclass(slots=True)
-class Facts:
+class Facts(Struct):
     """The facts about one value. All lengths and divisors are powers of two.
 
     `every` divides all elements. `low` and `high` are inclusive bounds, or None.

@@ -7,12 +7,11 @@ Source: "Linear Layouts: Robust Code Generation of Efficient Tensor Computation 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import accumulate
 from math import prod
 from operator import mul
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 
 class LayoutError(ValueError):
@@ -111,7 +110,6 @@ class _Interned(type):
         return found if found is not None else cls.known.setdefault((shape, places), super().__call__(shape, places))
 
 
-@dataclass(frozen=True, eq=False)
 class Layout(metaclass=_Interned):
     """Maps positions, such as (register, lane, warp), to the elements of a tile of `shape`.
 
@@ -142,15 +140,14 @@ class Layout(metaclass=_Interned):
         4
     """
 
-    shape: tuple[int, ...]
-    places: tuple[tuple[str, tuple[int, ...]], ...]
-
-    def __post_init__(self) -> None:
-        size = prod(1 << bits_of(e) for e in self.shape)
-        for name, bases in self.places:
+    def __init__(self, shape: tuple[int, ...], places: tuple[tuple[str, tuple[int, ...]], ...]):
+        self.shape: Final = shape
+        self.places: Final = places
+        size = prod(1 << bits_of(e) for e in shape)
+        for name, bases in places:
             for basis in bases:
                 if not 0 <= basis < max(size, 1):
-                    raise LayoutError(f"basis {basis} of {name} is outside a tile of shape {self.shape}")
+                    raise LayoutError(f"basis {basis} of {name} is outside a tile of shape {shape}")
 
     # ---- construction ----
 
@@ -472,6 +469,9 @@ class Layout(metaclass=_Interned):
         return out
 
     # ---- text ----
+
+    def __repr__(self) -> str:
+        return f"Layout({self.shape}, {self.places})"
 
     def __str__(self) -> str:
         """Lists the bases of each input as coordinates."""

@@ -6,8 +6,10 @@ lane) to (row, column). A tile consists of many fragments, in several registers 
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
 from functools import cache, lru_cache
+
+from msgspec import Struct
+from msgspec.structs import astuple
 
 from dsl.lowering.ir.location import Loc, TileError
 from dsl.lowering.ir.targets import Target
@@ -19,8 +21,7 @@ MODIFIERS = ("satfinite", "xor.popc", "and.popc")
 OPERANDS = DTYPES | OPERAND_TYPES
 
 
-@dataclass(frozen=True, slots=True)
-class Mma:
+class Mma(Struct, frozen=True):
     """An instruction of `mma_sync.toml`: d[m, n] = a[m, k] @ b[k, n] + c, with the element types of a, b and c."""
 
     name: str
@@ -138,8 +139,7 @@ def type_hint(a: DType, b: DType) -> str:
 # ---- layouts --------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Product:
+class Product(Struct, frozen=True):
     """The distribution of a product over threads: the layouts of its tiles, and the offsets of the instructions that
     compute it.
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from dsl.lowering.building.verify import Known, Malformed, are_same, verify
 from dsl.lowering.ir.function import Block as Region
@@ -47,8 +48,7 @@ UNITS = 8.0
 magnitudes."""
 
 
-@dataclass
-class Divergence:
+class Divergence(Struct):
     """The first difference. `level` is the pass that caused it, or `emission`."""
 
     level: str
@@ -90,7 +90,8 @@ class Divergence:
 
     def as_json(self) -> dict[str, Any]:
         """Returns the divergence as JSON data."""
-        out = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "loc"}
+        out = asdict(self)
+        del out["loc"]
         out |= {name: None if out[name] is None else str(out[name]) for name in ("before", "after")}
         loc = self.loc
         return out | {"file": None if loc is None else loc.source.name, "line": None if loc is None else loc.line}
@@ -109,8 +110,7 @@ def equal(a: Array, b: Array) -> np.ndarray:
     return np.asarray(((a == b) & (np.signbit(a) == np.signbit(b))) | (np.isnan(a) & np.isnan(b)))
 
 
-@dataclass
-class LevelTrace:
+class LevelTrace(Struct):
     """All values that a level computed in one block, in order.
 
     `most`: maps each sum to the sum of the magnitudes of its elements. If a sum replaces another sum, it gets at least
@@ -134,8 +134,7 @@ def is_sum(value: Value) -> bool:
     return op is not None and (op.spec.algebra.unordered or op.spec.product) and value.dtype.is_float
 
 
-@dataclass
-class LevelOutcome:
+class LevelOutcome(Struct):
     """The results of a level's run: memories by name, lines of failed asserts, whether a result was inexact, and
     traces."""
 
@@ -282,8 +281,7 @@ def outcome_of(run: Run, comparison: LevelComparison | None = None) -> LevelOutc
     return LevelOutcome(memories, run.failed, run.inexact, {} if comparison is None else comparison.traces)
 
 
-@dataclass
-class Levels:
+class Levels(Struct):
     """The result of `compare_levels`: the results after the last pass, the divergence if there is one, and the numbers
     of passes and values that were compared."""
 
@@ -444,8 +442,7 @@ MOST = 0.9
 a sum that cancels may be arbitrarily large."""
 
 
-@dataclass
-class Allowed:
+class Allowed(Struct):
     """The allowed difference of each element from the reference. It is 0 if the language defines the element
     exactly."""
 

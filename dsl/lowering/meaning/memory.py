@@ -6,9 +6,8 @@ A copy reads its source when it is issued. It writes the shared tile only when a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from dsl.lowering.hopper.boxes import CopiedBox, shape_of
 from dsl.lowering.ir.function import Op, Value
@@ -20,8 +19,7 @@ from dsl.lowering.meaning.run import MeaningMemory, Outside, Run, meaning, wider
 from dsl.lowering.ops import operand, required
 
 
-@dataclass
-class ElementAccess:
+class ElementAccess(Struct):
     """The elements that an operation accesses, as a flat list in row-major order of the tile."""
 
     memory: MeaningMemory

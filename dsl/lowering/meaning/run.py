@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from dsl.lowering.ir.function import Block, Function, Op, Value, walk
 from dsl.lowering.ir.nesting import deep_recursion
@@ -40,8 +41,7 @@ class Outside(_Stopped):
     """Raised for an access outside of a memory."""
 
 
-@dataclass(slots=True)
-class MeaningMemory:
+class MeaningMemory(Struct):
     """The elements of a tensor, a table or a shared tile, along one axis.
 
     `order`: the index of each element in `data`, or None if elements are in order.
@@ -65,7 +65,6 @@ class MeaningMemory:
         self.data[at] = values
 
 
-@dataclass(slots=True)
 class _Borrowed(MeaningMemory):
     """A memory that is copied before the first write."""
 
@@ -77,8 +76,7 @@ class _Borrowed(MeaningMemory):
         self.data[at] = values
 
 
-@dataclass(slots=True)
-class MeaningArguments:
+class MeaningArguments(Struct):
     """The arguments of a launch.
 
     `memories`: the memories of tensors and tables.

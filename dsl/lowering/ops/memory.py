@@ -8,9 +8,10 @@ optional, so the attribute `has` contains the names of all operands that are pre
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
 from functools import cache
 from typing import Any
+
+from msgspec.structs import replace
 
 from dsl import ptx_templates
 from dsl.lowering.ir.function import Op, Value

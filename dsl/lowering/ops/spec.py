@@ -7,9 +7,11 @@ The verifier, dead-code removal and barrier insertion read the rows. Therefore n
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, Protocol
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from dsl import ptx_templates
 from dsl.lowering.ir.fold import Compute
@@ -86,8 +88,7 @@ def untouched(op: Op) -> list[AccessEffect]:
     return []
 
 
-@dataclass(frozen=True)
-class Control:
+class Control(Struct, frozen=True, dict=True):
     """The regions of an operation, and how values pass through them (`ops/control.py`).
 
     `kind`: what the operation does with its regions:
@@ -135,8 +136,7 @@ class Control:
         return self.kind == "ends"
 
 
-@dataclass(frozen=True)
-class MemoryAccess:
+class MemoryAccess(Struct, frozen=True, dict=True):
     """How an operation accesses memory, and what its threads wait for.
 
     `effects`: a function that returns the accesses to memory.
@@ -160,8 +160,7 @@ class MemoryAccess:
         return self.effects is not untouched
 
 
-@dataclass(frozen=True)
-class Placement:
+class Placement(Struct, frozen=True):
     """How layouts propagate through an operation (`ops/placing.py`).
 
     `spread`: a function that computes the layouts of the operation's other values from the layout of one value.
@@ -181,8 +180,7 @@ class Placement:
     picks: Picks | None = None
 
 
-@dataclass(frozen=True)
-class Algebra:
+class Algebra(Struct, frozen=True):
     """The function that an operation computes, and its algebraic laws.
 
     `computes`: computes the result for constants.
@@ -219,8 +217,7 @@ class Algebra:
     divides: bool = False
 
 
-@dataclass(frozen=True)
-class ElementFacts:
+class ElementFacts(Struct, frozen=True, dict=True):
     """What is known at compile time about the elements of an operation's result.
 
     `facts`: a function that returns divisibility, runs and ranges.
@@ -255,8 +252,7 @@ Acts = Literal[
 ]
 
 
-@dataclass(frozen=True)
-class OpSpec:
+class OpSpec(Struct, frozen=True, dict=True):
     """The row of one operation: its operands, results and attributes. The last five fields contain groups of further
     properties.
 

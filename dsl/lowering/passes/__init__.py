@@ -6,8 +6,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from dsl.lowering.building.verify import Known, Malformed, verify
 from dsl.lowering.directives import (
@@ -63,8 +64,7 @@ from dsl.lowering.passes.structure import flaw_of_structure
 LAYOUTS, CONVERSIONS, COPIES, PLACES = "layouts", "conversions lowered", "copies lowered", "shared memory placed"
 
 
-@dataclass(frozen=True, slots=True)
-class Pass:
+class Pass(Struct, frozen=True):
     """A compiler pass.
 
     `needs`, `gives`: the properties that the IR must have before the pass, and the properties that it has after the

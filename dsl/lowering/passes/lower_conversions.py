@@ -12,10 +12,11 @@ no special cases.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import count
 from math import prod
 from typing import Any
+
+from msgspec import Struct
 
 from dsl.lowering.building.iterations import copied_region
 from dsl.lowering.ir.function import Block, Function, Op, Rewriter, Value, uses
@@ -29,8 +30,7 @@ def lower_conversions(function: Function) -> None:
     _ExchangeLowering(function).run()
 
 
-@dataclass(frozen=True, slots=True)
-class ConversionSubject:
+class ConversionSubject(Struct, frozen=True):
     """The data that a plug-in receives for a layout conversion: the value, its new layout, the operation that needs the
     conversion, and the number of warps of a block."""
 

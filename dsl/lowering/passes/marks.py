@@ -8,7 +8,9 @@ nest. This pass runs last, so that marks do not influence other passes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from dsl.lowering.ir.function import Block, Function, Op, walk
 from dsl.lowering.ir.location import Loc, TileError
@@ -64,8 +66,7 @@ def range_text(lines: LineRange) -> str:
     return str(lines[0]) if lines[0] == lines[1] else f"{lines[0]}-{lines[1]}"
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
+class Stretch(Struct, frozen=True):
     """The operations of one block that a mark covers: those at positions `first` to `last`."""
 
     first: int

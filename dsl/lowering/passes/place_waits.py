@@ -20,9 +20,10 @@ the last use of the earlier accumulator, so one set of registers is enough (choi
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import takewhile
 from math import prod
+
+from msgspec.structs import replace
 
 from dsl.lowering.hopper.warpgroup import atoms_of, has_columns, most_columns, registers_at_start
 from dsl.lowering.ir.fold import constant_of

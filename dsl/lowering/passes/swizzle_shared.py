@@ -10,11 +10,13 @@ conflicts. If an access has too many lanes for different banks, the search aims 
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, replace
 from functools import partial, reduce
 from itertools import combinations
 from operator import or_
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from dsl.lowering.directives.slices import inside
 from dsl.lowering.ir.function import Function, Op, Value, in_line, walk
@@ -192,8 +194,7 @@ def _passes(phases: list[Phase] | None, options: dict[str, Swizzle]) -> dict[str
     return {} if phases is None else {name: sum(p.passes(s) for p in phases) for name, s in options.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class SwizzleSubject:
+class SwizzleSubject(Struct, frozen=True):
     """The data that a plug-in receives for a `swizzle` choice. `phases` contains one phase of each access, or is None
     if the offsets of an access are unknown. `bits` is the number of low offset bits that a swizzle may use. `widest` is
     the number of bytes of the widest access, which must stay contiguous."""

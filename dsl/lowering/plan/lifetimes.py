@@ -12,8 +12,10 @@ A set of tiles is an integer: bit i is 1 if tile i is in the set.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
 from math import prod
+
+from msgspec import Struct
+from msgspec.structs import astuple, replace
 
 from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Block, Function, Op, Value, walk
@@ -27,8 +29,7 @@ def members(tiles: int) -> list[int]:
     return [i for i in range(tiles.bit_length()) if tiles >> i & 1]
 
 
-@dataclass(slots=True)
-class _State:
+class _State(Struct):
     """Sets of tiles at one point of the kernel. `touched` contains the tiles accessed since the last block-wide
     barrier. Copies into the tiles `open` and `committed` are in flight. TMA stores from the tiles `stored` are in
     flight."""
@@ -39,7 +40,7 @@ class _State:
     stored: int = 0
 
     def merged(self, other: _State) -> _State:
-        return _State(*(getattr(self, each.name) | getattr(other, each.name) for each in fields(self)))
+        return _State(*(a | b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
 
 class Lifetimes:

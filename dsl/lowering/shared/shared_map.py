@@ -7,8 +7,9 @@ the tile.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import islice
+
+from msgspec import Struct
 
 from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Op, Value
@@ -42,8 +43,7 @@ def row_swizzle(width: int) -> Swizzle:
     return tuple((7 + i, 16 << i) for i in range((width // 16).bit_length() - 1)) if width in (32, 64, 128) else ()
 
 
-@dataclass(frozen=True, slots=True)
-class SharedMap:
+class SharedMap(Struct, frozen=True):
     """Byte offsets of the elements of one access, before the swizzle.
 
     Each bit of the register, lane and warp numbers has a base. The offset of an element is the XOR of `constant` and
@@ -132,8 +132,7 @@ def word_bits(op: Op) -> int:
 # ---- banks --------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Phase:
+class Phase(Struct, frozen=True):
     """The lanes that shared memory serves together. `lanes` contains the byte offset that each lane bit adds. `bytes`
     is the number of bytes that each lane accesses."""
 

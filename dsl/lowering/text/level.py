@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from dsl.lowering.ir.function import Function
 from dsl.lowering.ir.location import Source, said_line
@@ -22,8 +23,7 @@ def is_ir(text: str) -> bool:
     return head.split(" ")[0] == FIRST.split()[0]
 
 
-@dataclass(slots=True)
-class LevelCondition:
+class LevelCondition(Struct):
     """A condition that the arguments of a launch must meet. It becomes an entry of `requires` in the PTX header. `file`
     is the file of its line, or None for the kernel's own."""
 
@@ -38,8 +38,7 @@ class LevelCondition:
         return said_line(self.line, self.file)
 
 
-@dataclass(slots=True)
-class Level:
+class Level(Struct):
     """A kernel variant after some passes: its function, and the other data that its launch needs.
 
     `source`: the `.tile` file. `requires`: conditions, as in the header of the PTX. `passes`: the passes that have run.

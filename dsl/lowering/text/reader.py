@@ -3,8 +3,9 @@ in the text."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from dsl.lowering.building.verify import flaw
 from dsl.lowering.ir.budget import MAX_OPERATIONS
@@ -172,8 +173,7 @@ class _Reader(FunctionHead):
                 raise TileError("ir", loc, f"{op.name}: {found}", closest(unknown[0], ATTRIBUTES))
 
 
-@dataclass(slots=True)
-class _Open:
+class _Open(Struct):
     """An operation whose region is being read. `names` are the values that were defined before the operation. `block`
     is the block that contains the operation."""
 

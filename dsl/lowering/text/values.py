@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import struct
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from dsl.lowering.ir.location import Loc, Source, closest
 from dsl.lowering.ir.nesting import MAX_REGIONS

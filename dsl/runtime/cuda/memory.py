@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from dsl.runtime.arrays import Array, elements_in, host_view, row_major
 from dsl.runtime.cuda import driver

@@ -6,8 +6,9 @@ from __future__ import annotations
 import hashlib
 import re
 import threading
-from dataclasses import dataclass
 from typing import Any, Protocol
+
+from msgspec import Struct
 
 from dsl.runtime.chips import DeviceFacts, occupancy
 from dsl.runtime.cuda import driver
@@ -21,8 +22,7 @@ PORTABLE_CLUSTER = 8
 """Number of blocks of the largest cluster that needs no opt-in (CUDA programming guide, "Thread block clusters")."""
 
 
-@dataclass(frozen=True, slots=True)
-class Attributes:
+class Attributes(Struct, frozen=True):
     """Properties of a compiled kernel, as the driver reports them, and its occupancy.
 
     `registers` and `local_bytes` are per thread. `local_bytes` counts spills and arrays in local memory. Shared memory
@@ -59,8 +59,7 @@ class LaunchedCode(Protocol):
     def maxnreg(self) -> int | None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedKernel:
+class LoadedKernel(Struct, frozen=True):
     """A kernel whose PTX is loaded in one context."""
 
     context: Context

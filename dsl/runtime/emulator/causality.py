@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from .knowledge import ANYBODY, CLUSTER, CTA, GPU, Items, Knowledge, Pages, Published, either, merged
 from .stamps import Clock
@@ -27,8 +27,7 @@ from .stamps import Clock
 MOST_CACHED = 64
 
 
-@dataclass(frozen=True)
-class Strong:
+class Strong(Struct, frozen=True):
     """How a strong access (such as atomic, volatile, relaxed) synchronises. `size` is the size of one element in bytes
     (PTX ISA 8.2.4, 8.2.5)."""
 
@@ -40,8 +39,7 @@ class Strong:
     heard: bool = True  # does any instruction use the value that the access reads (`answers.py`)?
 
 
-@dataclass
-class Fences:
+class Fences(Struct):
     """For one scope, the last fence of each thread: its time, and what the thread knew then. Time 0 means that the
     thread has executed no fence."""
 

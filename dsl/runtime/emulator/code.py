@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec import Struct, field
 
 from .findings import Location, PtxError
 from .reader import TYPE_BYTES as DECLARED_BYTES
@@ -66,8 +66,7 @@ class OperandEntry(NamedTuple):
     register_bytes: int = 0
 
 
-@dataclass(eq=False, slots=True)
-class Site:
+class Site(Struct, eq=False):
     """Identifies an instruction in findings and counters. `number` is unique in the program.
 
     `stamp` is the instruction's number in the stamps of its accesses (`stamps.py`). The first 4,095 instructions with
@@ -93,8 +92,7 @@ class Site:
         return self.ins.location
 
 
-@dataclass(frozen=True)
-class BarrierOperands:
+class BarrierOperands(Struct, frozen=True):
     """The operands of a barrier instruction. `mode` is "sync", "arrive", "red", "cluster.arrive", "cluster.wait" or
     "try_wait".
 
@@ -114,8 +112,7 @@ class BarrierOperands:
     missing: Callable[..., str] | None = None
 
 
-@dataclass(slots=True)
-class Record:
+class Record(Struct):
     """The registers and frame entries that one built instruction uses.
 
     `uses` contains all registers that the instruction reads. `reads` omits registers that only ever contain one

@@ -8,9 +8,10 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import isfinite
 from typing import Any, Protocol
+
+from msgspec import Struct
 
 from .findings import PtxError
 from .limits import MOST_DEPTH
@@ -44,8 +45,7 @@ ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
 OF_FLOATS = {"+", "-", "*", "/", *COMPARISONS}
 
 
-@dataclass(frozen=True, slots=True)
-class Constant:
+class Constant(Struct, frozen=True):
     """A value of type .s64, .u64 or .f64."""
 
     value: int | float

@@ -9,10 +9,11 @@ and have the time of the completion.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from .code import Site
 from .findings import Kind
@@ -27,8 +28,7 @@ ONE_READER = np.int32(1)
 Source = tuple[Any, SpacePlace]  # positions in `Operation.threads`, and the place that each of these threads reads
 
 
-@dataclass
-class Operation:
+class Operation(Struct):
     """The asynchronous operations in flight that one instruction has issued, one for each thread. `threads` contains
     the positions of these threads in the wave. `target` is None for wgmma products, which write registers."""
 
@@ -61,8 +61,7 @@ class Operation:
         return self.target.units(self.memory.shadow.granule)
 
 
-@dataclass
-class Tracked:
+class Tracked(Struct):
     """A `cp.async.mbarrier.arrive` of some threads. Each thread arrives at the mbarrier when its earlier copies are
     complete."""
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+
+from msgspec import Struct, field
 
 # Bytes of global memory that move together.
 SECTOR = 32
 
 
-@dataclass(slots=True)
-class Counters:
+class Counters(Struct):
     """The counts for a set of instructions, for example those of one source line.
 
     `instructions` counts warp instructions of the PTX. `moves` counts warp instructions that only copy a register or
@@ -140,11 +140,10 @@ class Counters:
         return {**{name: getattr(self, name) for name in NAMES}, **made}
 
 
-NAMES = tuple(column.name for column in fields(Counters))
+NAMES = Counters.__struct_fields__
 
 
-@dataclass(slots=True)
-class LaunchCounters:
+class LaunchCounters(Struct):
     """The counters of a launch: in total, by line of the kernel's own file, by line of other files, and by array.
 
     If requested, there are also counters by line of the PTX. `runs_of_ptx_lines` is the number of times that a warp

@@ -8,10 +8,10 @@ as late as possible (`tensor_copies.py`). Only threads that have waited for the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from .code import Site
 from .copies import Operation, landings_of, sources_of
@@ -24,8 +24,7 @@ from .stamps import U
 from .tensor_copies import shared_place, start_reduction
 
 
-@dataclass
-class Delivery:
+class Delivery(Struct):
     """Bytes in flight that will arrive at one mbarrier. Each lane of `part` writes `size` bytes to the wave's shared
     memory, from its offset in `starts` on. `values` contains the bytes of all lanes, [lanes, size]. If it is None, the
     bytes are read at the offset `source` when they arrive."""
@@ -68,8 +67,7 @@ class Delivery:
         self.pending.landing = landing
 
 
-@dataclass(frozen=True)
-class Deliveries:
+class Deliveries(Struct, frozen=True):
     """Starts the copies or reductions of one instruction. `by_proxy` is true if the instruction uses the async
     proxy."""
 

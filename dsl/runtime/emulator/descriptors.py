@@ -16,11 +16,11 @@ A swizzle of n bits (1 to 3) XORs n address bits, starting at bit 7, into the n 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 CHUNK = 16
 # Number of bytes along K that one instruction reads from each row.
@@ -37,8 +37,7 @@ class Unfit(Exception):
     """Raised for a descriptor that the emulator does not support. The message states why."""
 
 
-@dataclass(frozen=True)
-class Pattern:
+class Pattern(Struct, frozen=True):
     """The layout of an operand, without its start address. `chunks` contains the offsets of the chunks in bytes, as an
     array [rows, 2], or [16, rows / 8] if `across` is true. `bits` is the number of address bits that the swizzle
     XORs."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 
 class Kind(enum.StrEnum):
@@ -35,8 +36,7 @@ class Kind(enum.StrEnum):
     DIVISION = "division by zero"
 
 
-@dataclass(frozen=True)
-class Location:
+class Location(Struct, frozen=True):
     """A `.loc` position. If the code at this position was inlined, `inlined_at` is the position of the call (PTX ISA
     11.5.5)."""
 
@@ -59,8 +59,7 @@ class Location:
         return ", inlined at ".join(f"{place.file}:{place.line}" for place in self.chain())
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """One fault of the program.
 
     `block` and `thread` are (x, y, z). `last_writer` describes an earlier access that the fault involves, such as the

@@ -13,19 +13,18 @@ mode, and for subnormals, too.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 Array = np.ndarray[Any, Any]
 
 ROUNDINGS = ("rn", "rz", "rm", "rp")
 
 
-@dataclass(frozen=True)
-class Format:
+class Format(Struct, frozen=True):
     """One binary float format: its storage types, the widths of its fields, and some bit patterns."""
 
     storage: type[np.generic]

@@ -8,10 +8,10 @@ contains all accesses of the block's threads. For single threads, it may store a
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
 
 CTA, CLUSTER, GPU = range(3)  # scopes (PTX ISA 8.5); a launch is on one device, so .sys counts as .gpu
 Pages = dict[int, Any]  # for each block, the times of its threads; arrays are never modified, so they can be shared
@@ -115,8 +115,7 @@ def merged(one: Items, other: Items) -> Items:
     return found
 
 
-@dataclass
-class Published:
+class Published(Struct):
     """The last strong write to an address, and the knowledge that this write publishes.
 
     `own` contains the items that the writer adds to those of earlier writes. `previous` is the write before this one.
@@ -134,8 +133,7 @@ class Published:
     came: int = 0  # the logical time of the write
 
 
-@dataclass
-class Snapshot:
+class Snapshot(Struct):
     """What threads knew when they arrived at a barrier. Other threads learn it when the barrier completes."""
 
     row: Any  # times of the threads of the cluster

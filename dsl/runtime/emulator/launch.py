@@ -7,13 +7,13 @@ import struct
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from math import prod
 from time import monotonic
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
 
 from .allocation import keep_freed_memory
 from .arguments import Arguments
@@ -64,8 +64,7 @@ Extent = int | Sequence[int]
 Shape = tuple[Extent, Extent, Extent, tuple[int, int]]
 
 
-@dataclass
-class Result:
+class Result(Struct):
     """The result of a launch. `findings` is empty unless findings are collected. `output` is the text that the kernel
     printed. `writers` contains, for the allocation at each watched address, the last writer of each byte. `notes`
     describes code that violates the PTX ISA but is harmless. `touched` contains the memory that this launch accessed,
@@ -788,8 +787,7 @@ def run_once(
             launch.dissolve()
 
 
-@dataclass
-class Rehearsed:
+class Rehearsed(Struct):
     """The result of a rehearsal. `found` is the finding if the rehearsal stopped making progress, else None. `output`
     is the text that the kernel printed. `has_ended` is true if all blocks have ended. `begun` is the number of clusters
     that have started."""

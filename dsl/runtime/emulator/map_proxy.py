@@ -10,10 +10,10 @@ kernel acquires only for the other proxies (PTX ISA 8.9.4). Maps in parameters a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from .code import Site
 from .findings import Kind
@@ -26,8 +26,7 @@ from .tensor_maps import BYTES
 NEVER = U((1 << 64) - 1)
 
 
-@dataclass(frozen=True)
-class MapRelease:
+class MapRelease(Struct, frozen=True):
     """A release by one thread. It covers the thread's own earlier writes, and the writes that barriers have ordered
     before it.
 
@@ -61,8 +60,7 @@ class MapRelease:
         return thread // size == self.thread // size and time <= int(self.row[thread % size])
 
 
-@dataclass(frozen=True)
-class MapAcquire:
+class MapAcquire(Struct, frozen=True):
     """An acquire of a map by one thread. `writes` has the stamp (time and thread) of the last write to each granule of
     the map before the acquire. The stamp is NEVER if that write was not released."""
 

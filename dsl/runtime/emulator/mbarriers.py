@@ -8,10 +8,10 @@ instructions may access the bytes of a valid object.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
 
 from .answers import DOUBTED, IGNORED, REPEATS
 from .code import Site
@@ -49,8 +49,7 @@ DENIALS = 128
 FEW_DENIALS, MOST_DENIALS = 3, 1024
 
 
-@dataclass(frozen=True)
-class ArrivalOrder:
+class ArrivalOrder(Struct, frozen=True):
     """How an arrival or a wait synchronises. `reach` is the scope: BLOCK, or CLUSTER if the instruction names .cluster.
     If `relaxed` is true, the operation orders accesses only together with a fence."""
 
@@ -61,8 +60,7 @@ class ArrivalOrder:
 ORDERS = ArrivalOrder()
 
 
-@dataclass
-class Mbarrier:
+class Mbarrier(Struct):
     number: int  # number of the object in its wave
     expected: int
     pending: int

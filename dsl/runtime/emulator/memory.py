@@ -8,10 +8,11 @@ addressing).
 from __future__ import annotations
 
 import bisect
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 if TYPE_CHECKING:
     from .workspace import Scratch
@@ -36,8 +37,7 @@ FAR = 1 << 30
 GAP = 1 << 16
 
 
-@dataclass(frozen=True)
-class DevicePointer:
+class DevicePointer(Struct, frozen=True):
     """An address in a `Memory`. Adding an int moves the pointer by that many bytes."""
 
     memory: Memory
@@ -47,8 +47,7 @@ class DevicePointer:
         return DevicePointer(self.memory, self.address + offset)
 
 
-@dataclass(frozen=True)
-class ArrayPlaces:
+class ArrayPlaces(Struct, frozen=True):
     """Where the elements of an array are in memory. `first` is the address of element (0, 0, …). Strides are counted in
     elements."""
 
@@ -79,8 +78,7 @@ class ArrayPlaces:
         return ""
 
 
-@dataclass(frozen=True)
-class EmulatedAllocation:
+class EmulatedAllocation(Struct, frozen=True):
     address: int
     size: int
     name: str

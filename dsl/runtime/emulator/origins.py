@@ -3,10 +3,10 @@ memory."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from .code import Site
 from .memory import GLOBAL_WINDOW, EmulatedAllocation
@@ -22,8 +22,7 @@ def coordinates(linear: Any, shape: Extent) -> tuple[Any, Any, Any]:
     return linear % np.uint32(x), linear // np.uint32(x) % np.uint32(y), linear // np.uint32(x * y)
 
 
-@dataclass(frozen=True, slots=True)
-class Origins:
+class Origins(Struct, frozen=True):
     """What is needed to name the thread and the instruction of a stamp after the launch. Threads are numbered from the
     first cluster that the emulator runs."""
 
@@ -59,8 +58,7 @@ class Origins:
         return f"thread {thread} of block {block}{at}"
 
 
-@dataclass(frozen=True, slots=True)
-class Writers:
+class Writers(Struct, frozen=True):
     """The stamps of the last writes to one allocation, one for each granule."""
 
     origins: Origins

@@ -15,10 +15,11 @@ chain of three launches, the third also overlaps the first: the second may let i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from .code import Site
 from .findings import Kind
@@ -32,8 +33,7 @@ from .stamps import U
 MOST_ASKED = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Touched:
+class Touched(Struct, frozen=True):
     """The accesses of a launch to the addresses from `start` to `end`. `reads` and `writes` have the stamp of the last
     read and the last write of each granule, or 0. The first granule is at the address `base`. `origins` names the
     threads of the stamps, or is None if the threads are unknown."""

@@ -9,7 +9,6 @@ follows the write. The four warps of a warp group must issue the same products, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,6 @@ FACTOR = U(0x9E3779B97F4A7C15)
 CHUNK = 16
 
 
-@dataclass
 class TilePlace(SpacePlace):
     """The tiles of shared memory that products read, as arrays of 16-byte chunks. Each warp in `warps` (numbers in the
     wave) reads one tile, and several warps may read the same tile.

@@ -6,8 +6,10 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from .alike import constant_stores
 from .answers import Answers
@@ -62,8 +64,7 @@ def most_static(space: str, target: str) -> int:
     return MOST_STATIC[space]
 
 
-@dataclass
-class End:
+class End(Struct):
     """The end of a segment. `kind` is "next", "jump", "branch", "switch", "exit" or, for a guarded exit, "exit where".
     A "branch" jumps to `targets[0]` if its guard is true, and otherwise continues at `targets[1]`."""
 
@@ -75,8 +76,7 @@ class End:
     uniform: bool = False
 
 
-@dataclass
-class Segment:
+class Segment(Struct, dict=True):
     """A basic block or a part of one. A barrier or `.sync` instruction (`rendezvous.py`) starts a new segment."""
 
     number: int
@@ -118,8 +118,7 @@ class Segment:
         return frozenset(self.slots[name] for name in self.living.names_in(self.living.at_starts[self.number]))
 
 
-@dataclass
-class Raw:
+class Raw(Struct):
     """A segment before ordering: its instructions, and the labels at which execution may continue."""
 
     instructions: list[PtxInstruction] = field(default_factory=list)

@@ -10,12 +10,13 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import prod
 from typing import Any, TypeVar
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from .constants import STARTS, integer, read_constant
 from .findings import Location, PtxError
@@ -45,24 +46,21 @@ BYTE_ORDER_MARK = "\ufeff"
 Item = TypeVar("Item")
 
 
-@dataclass(frozen=True)
-class Register:
+class Register(Struct, frozen=True):
     name: str
 
     def __str__(self) -> str:
         return self.name
 
 
-@dataclass(frozen=True)
-class Integer:
+class Integer(Struct, frozen=True):
     value: int
 
     def __str__(self) -> str:
         return str(self.value)
 
 
-@dataclass(frozen=True)
-class Float:
+class Float(Struct, frozen=True):
     """A floating constant. If the text gives its bits as `0f…` or `0d…`, `bits` has these bits, and `width` is 32 or
     64."""
 
@@ -74,8 +72,7 @@ class Float:
         return str(self.value)
 
 
-@dataclass(frozen=True)
-class Symbol:
+class Symbol(Struct, frozen=True):
     """The address of a variable, or a function's name."""
 
     name: str
@@ -85,8 +82,7 @@ class Symbol:
         return self.name
 
 
-@dataclass(frozen=True)
-class PtxAddress:
+class PtxAddress(Struct, frozen=True):
     """`[base + offset]`. `base` is a register, a variable, or None for an absolute address."""
 
     base: Register | Symbol | None
@@ -96,16 +92,14 @@ class PtxAddress:
         return f"[{self.base}+{self.offset}]"
 
 
-@dataclass(frozen=True)
-class Vector:
+class Vector(Struct, frozen=True):
     items: tuple[Operand, ...]
 
     def __str__(self) -> str:
         return "{" + ", ".join(map(str, self.items)) + "}"
 
 
-@dataclass(frozen=True)
-class Pair:
+class Pair(Struct, frozen=True):
     """`d|p`, the two destinations of one instruction."""
 
     first: Operand
@@ -115,8 +109,7 @@ class Pair:
         return f"{self.first}|{self.second}"
 
 
-@dataclass(frozen=True)
-class Not:
+class Not(Struct, frozen=True):
     """`!p`, a negated predicate source."""
 
     operand: Operand
@@ -125,8 +118,7 @@ class Not:
         return f"!{self.operand}"
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(Struct, frozen=True):
     """`r.b0` or `r.h1`: a byte or a half of a register, in a video instruction."""
 
     register: Register
@@ -136,8 +128,7 @@ class Part:
         return f"{self.register}.{self.part}"
 
 
-@dataclass(frozen=True)
-class TensorAddress:
+class TensorAddress(Struct, frozen=True):
     """`[map, {x, y}]`: the address of a tensor map, and the coordinates of the first element that the copy accesses."""
 
     map: PtxAddress
@@ -147,8 +138,7 @@ class TensorAddress:
         return f"[{self.map.base}, {self.coordinates}]"
 
 
-@dataclass(frozen=True)
-class ArgumentList:
+class ArgumentList(Struct, frozen=True):
     """The parenthesised list of arguments or results of a call."""
 
     items: tuple[Operand, ...]
@@ -177,8 +167,7 @@ def names_in(operand: Operand | None) -> list[str]:
     return []
 
 
-@dataclass(frozen=True)
-class PtxInstruction:
+class PtxInstruction(Struct, frozen=True):
     """One instruction. The opcode is split at the dots: `ld.global.u32` becomes ("ld", "global", "u32")."""
 
     opcode: tuple[str, ...]
@@ -216,14 +205,12 @@ def opcode_of(text: str) -> tuple[tuple[str, ...], bool]:
     return words, words[0] not in MOVES or not VECTORS.isdisjoint(words) or is_number
 
 
-@dataclass(frozen=True)
-class Label:
+class Label(Struct, frozen=True):
     name: str
     ptx_line: int = 0
 
 
-@dataclass
-class Variable:
+class Variable(Struct):
     """A variable of a state space. `data` is its initial image. `pointers` has the (offset, symbol, addend) of each
     address in the image. `element` is the number of bytes of an array's element, or 0 if the variable is no array."""
 
@@ -239,8 +226,7 @@ class Variable:
     element: int = 0
 
 
-@dataclass
-class PtxFunction:
+class PtxFunction(Struct):
     name: str
     is_entry: bool
     params: list[Variable]
@@ -260,8 +246,7 @@ class PtxFunction:
     vectors: dict[str, int] = field(default_factory=dict)
 
 
-@dataclass
-class PtxModule:
+class PtxModule(Struct):
     version: str = ""
     target: str = ""
     files: dict[int, str] = field(default_factory=dict)
@@ -307,8 +292,7 @@ TAKES_ADDRESSES = {"mov", "cvta"}
 SUPPLIED = {"vprintf", "__assertfail"}  # functions that the driver provides
 
 
-@dataclass(slots=True)
-class Token:
+class Token(Struct):
     kind: str
     text: str
     line: int

@@ -12,10 +12,10 @@ since it is complete only for threads that know of a wait for the mbarrier (`lan
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from .code import Site
 from .findings import Kind
@@ -25,8 +25,7 @@ from .shadow import PLAIN_WRITE, WRITES, AccessKind, Shadow, SpacePlace
 from .stamps import TIME_SHIFT, U
 
 
-@dataclass(eq=False)
-class ReductionInFlight:
+class ReductionInFlight(Struct, eq=False):
     """A reduction that may not be complete. `stamps` names the reducing thread of each unit, without a time. `landing`
     is the phase of the mbarrier that completes the reduction, or None."""
 

@@ -5,10 +5,10 @@ A group of threads that cannot continue is parked. It is checked again when othe
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
 
 from .code import BarrierOperands, Site
 from .findings import Kind
@@ -144,8 +144,7 @@ def compact(lanes: list[int]) -> str:
     return ", ".join(str(low) if low == high else f"{low}-{high}" for low, high in parts)
 
 
-@dataclass
-class BarrierMeeting:
+class BarrierMeeting(Struct):
     """The threads that have arrived at one barrier of one block. `segment` begins with the barrier instruction of the
     latest arrival.
 

@@ -12,10 +12,10 @@ strong if both are strong, have one size, and each is in the other's scope (PTX 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from .alike import as_the_last
 from .causality import Strong
@@ -76,8 +76,7 @@ class AccessKind(NamedTuple):
     proxy: bool = False
 
 
-@dataclass
-class SpacePlace:
+class SpacePlace(Struct):
     """Where the lanes of a group access a space, in units of `size` bytes. `index` has the unit of each lane.
 
     In the usual case the lanes access consecutive units from `start` on. Then `index` is None, and slices replace index

@@ -11,8 +11,9 @@ mbarriers, has further state. Such a program is ended only by the limits of time
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from .code import Site
 from .memory import GLOBAL_WINDOW
@@ -29,8 +30,7 @@ LOOK = 2520
 MOST_NAMED = 3  # the most words and lines that a report names
 
 
-@dataclass(slots=True)
-class Poll:
+class Poll(Struct):
     """The latest strong read by an instruction in a loop. `spent` is the number of instructions that the launch had run
     by then."""
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
+
+from msgspec import Struct
 
 from .code import Code, Record, Site
 from .reader import PtxInstruction
 
 
-@dataclass(eq=False)
-class RegisterStep:
+class RegisterStep(Struct, eq=False, dict=True):
     """The effect of an instruction on registers. `at` is its position among the operations of a segment.
 
     Each instruction has such a step. Most steps are needed only for `uses` and `writes`, so the other properties are

@@ -11,8 +11,9 @@ error.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from .findings import PtxError
 
@@ -26,8 +27,7 @@ OLDEST = 64
 EITHER = "either"
 
 
-@dataclass(frozen=True)
-class WarpgroupStep:
+class WarpgroupStep(Struct, frozen=True):
     """A `wgmma` instruction. `kind` is fence, commit, wait or multiply. `sums` are the registers of D, the
     accumulators. `fragments` are the registers of A."""
 
@@ -38,8 +38,7 @@ class WarpgroupStep:
     left: int = 0
 
 
-@dataclass
-class FlyingSums:
+class FlyingSums(Struct):
     """The state before an instruction: all that may hold on some path to the instruction.
 
     `flying` has the age and the role of each register of a product in flight. The role is the product's shape for an

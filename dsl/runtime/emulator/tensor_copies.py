@@ -19,11 +19,12 @@ Each row of an im2col copy is a pixel. The pixels run through the map's window, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from .causality import Strong
 from .code import Site
@@ -44,8 +45,7 @@ from .tensor_maps import BYTES, UNIT, PlacedMap
 ALIGNMENT = 128
 
 
-@dataclass(frozen=True)
-class Box:
+class Box(Struct, frozen=True):
     """The part of a TMA box that is inside the array. `sizes` has the number of elements along each axis. `before` has
     the number of elements that are cut off along each axis at negative coordinates."""
 
@@ -133,8 +133,7 @@ def within(box: Box) -> Box:
     return replace(box, sizes=(columns - box.beyond // box.placed.map.element_bytes, *rest), beyond=0)
 
 
-@dataclass(frozen=True)
-class Pixels:
+class Pixels(Struct, frozen=True, dict=True):
     """The part of an im2col box that is inside the array: some of the box's pixels, with the same channels of each
     pixel."""
 
@@ -303,8 +302,7 @@ class SourceReading:
             sources_of(self.device).remove(self.operation)
 
 
-@dataclass
-class TensorLoad:
+class TensorLoad(Struct):
     """One TMA box that is being copied into shared memory. `part` is a group of only the thread that started the copy.
     `units` has the granules of the destination."""
 
@@ -340,7 +338,6 @@ class TensorLoad:
         landings.land(self.units, self.number, landing)
 
 
-@dataclass
 class OperationOut(Operation):
     """A copy out of shared memory. `map` is its read of the tensor map, if the map is in writable memory. `reduction`
     is None for a copy that does not reduce."""

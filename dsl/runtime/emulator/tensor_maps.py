@@ -7,10 +7,11 @@ CUDA driver API ("cuTensorMapEncodeTiled", "cuTensorMapEncodeIm2col") and of the
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import prod
 from typing import Any
+
+from msgspec import Struct
 
 from .memory import DevicePointer, Memory
 
@@ -45,8 +46,7 @@ MOST_STRIDE = 1 << 40
 MOST_EXTENT = 1 << 32
 
 
-@dataclass(frozen=True)
-class DecodedWindow:
+class DecodedWindow(Struct, frozen=True):
     """The corners and the steps of an im2col window, with the values that the map contains."""
 
     lower: tuple[int, ...]
@@ -54,8 +54,7 @@ class DecodedWindow:
     steps: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class DecodedMap:
+class DecodedMap(Struct, frozen=True):
     """The fields of a tensor map. `extents` and `box` list the innermost axis first. `strides` are in bytes, from axis
     1 on. The box of a map with an im2col window is (channels, pixels).
 
@@ -79,8 +78,7 @@ class NoMap(Exception):
     reason."""
 
 
-@dataclass(frozen=True)
-class PlacedMap:
+class PlacedMap(Struct, frozen=True, dict=True):
     """A tensor map and the address of its array."""
 
     map: DecodedMap
@@ -105,8 +103,7 @@ class PlacedMap:
         return (self.map.swizzle // UNIT).bit_length() - 1 if self.map.swizzle else 0
 
 
-@dataclass(frozen=True)
-class TensorMapArgument:
+class TensorMapArgument(Struct, frozen=True):
     """A kernel argument: the tensor map of an array in device memory (see `encode`)."""
 
     map: Any

@@ -19,10 +19,10 @@ none). Before each instruction that uses such a register, an extra operation pro
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from .code import Code, Op, Record, Site, Values
 from .findings import Kind
@@ -75,8 +75,7 @@ def uses_of(ins: PtxInstruction, name: str) -> bool:
     return any(name_of(operand) == name for operand in ins.operands[1:])
 
 
-@dataclass
-class UndefinedTable:
+class UndefinedTable(Struct):
     """The undefined bits of each tracked register and thread. `origins` has the number of the unwritten register that
     they come from, counted from 1.
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from .findings import Location
 
 
-@dataclass(frozen=True, slots=True)
-class Left:
+class Left(Struct, frozen=True):
     """The first byte of a workspace that a launch left nonzero, and the store that wrote it."""
 
     byte: int
@@ -20,8 +19,7 @@ class Left:
     writer: str
 
 
-@dataclass(slots=True)
-class Scratch:
+class Scratch(Struct):
     """The state of a workspace during a call.
 
     `unwritten` is a mask of the bytes that have not been written since the call began, or None if such bytes may be

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from dsl.calls.plan import Plan
 from dsl.examples.launches import ExampleLaunch, Launcher
@@ -22,8 +24,7 @@ if TYPE_CHECKING:
     from dsl.runtime.emulator.counters import Counters
 
 
-@dataclass(slots=True)
-class CountedCode:
+class CountedCode(Struct):
     """The counters of each PTX line, and how many times warps executed the line.
 
     Both are totals over `launches` launches, which have `blocks` blocks together.

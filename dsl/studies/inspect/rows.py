@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import Any
+
+from msgspec import Struct, field
 
 from dsl.kernels.plain_rows import DEBUG, LOC, METADATA, NODE, WITHOUT_CODE, ir_rows, split_place, without_metadata
 from dsl.lowering.ir.function import Function, walk
@@ -19,8 +20,7 @@ NO_INSTRUCTION = re.compile(r"^\s*(?:[.(){}$]?$|[.)}$]|//)")
 """Matches rows of PTX that are not instructions: labels, directives, braces, comments."""
 
 
-@dataclass(slots=True)
-class Places:
+class Places(Struct):
     """Numbers the places in the `.tile` text. A place is [file, line, column, length, caller], where `caller` is the
     number of the place of the inlined call, or -1.
 

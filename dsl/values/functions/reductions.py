@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from dsl.lowering.ir.function import Block, Op, Value, walk
 from dsl.lowering.ir.location import Loc
@@ -21,8 +22,7 @@ from dsl.values.table import Builtin, Meaning, rows
 row = rows("Reductions and scans")
 
 
-@dataclass(frozen=True, slots=True)
-class Reduction:
+class Reduction(Struct, frozen=True):
     """A function that combines the elements of a tile along an axis, two at a time.
 
     `means` is the text for the documentation. `joins` is the IR operation that combines two elements. `ufunc` is the

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import prod
 from typing import Any
+
+from msgspec.structs import replace
 
 from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Op, Value

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
 from foreign_hopper import SEEDS, Edit, Fault, Launch, edited, in_turn, last_operand, random, text_of
+from msgspec.structs import replace
 from on_device import launched
 
 from dsl.runtime.emulator import Kind, PtxError, Result, emulate

@@ -3,11 +3,11 @@ they read, and what is refused. `tests/runtime/test_im2col_copies.py` compares w
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from tensor_copy_kernel import (
     EARLY,
     LOAD,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import Struct
+from msgspec.structs import replace
 from on_device import launched
 from tensor_copy_kernel import (
     EARLY,
@@ -38,8 +39,7 @@ from dsl.runtime.tensor_map import TensorMap
 ADD = "cp.reduce.async.bulk.tensor.{rank}d.global.shared::cta.add.tile.bulk_group"
 
 
-@dataclass(frozen=True)
-class Copy:
+class Copy(Struct, frozen=True):
     """Of an array of `shape`; box and corner innermost first."""
 
     dtype: str
@@ -131,8 +131,7 @@ def test_no_box_goes_out_from_ahead_of_the_array(name: str, instruction: str) ->
     np.testing.assert_array_equal(found, copy.array())
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Columns(MapOf):
+class Columns(MapOf, frozen=True, eq=False):
     """The map of the first `count` columns of an array."""
 
     count: int = 0

@@ -4,9 +4,11 @@ as `sqrt`, the declaration also contains its emission."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from math import log2
 from typing import Any, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from dsl.lowering.ir.fold import computed, constant_of
 from dsl.lowering.ir.function import Op, Value
@@ -46,8 +48,7 @@ Element = Callable[[Writes, Op, DType, str, list[str]], str]
 the first operand, its LLVM type, and the operands."""
 
 
-@dataclass(frozen=True)
-class LanguageFunction:
+class LanguageFunction(Struct, frozen=True):
     """An operation that is a function of the language.
 
     `usage`, `means`: texts for the documentation.

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
+
+from msgspec import Struct
 
 from dsl.lowering.known.affine import Affine
 from dsl.lowering.known.listed_offsets import Listed
@@ -164,8 +165,7 @@ def _comparable(a: Touch, b: Touch) -> bool:
     return a.in_stage == b.in_stage and (a.offsets is None or b.offsets is None or a.offsets.terms == b.offsets.terms)
 
 
-@dataclass(slots=True)
-class _Met:
+class _Met(Struct):
     """The results of comparing one access with others. Each field is a set of other accesses, stored as a bit mask.
 
     `compared`: the accesses compared so far.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from dsl.lowering.ir.function import Block, Op
 from dsl.lowering.ops import OPS
@@ -11,8 +11,7 @@ from dsl.lowering.passes.barriers.threads import Scope
 from dsl.lowering.passes.barriers.walking import BarrierWalk, Need, Order
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
+class Placed(Struct, frozen=True):
     """A barrier that was inserted into `block` before the operation `before`. `need`: the conflict that the barrier
     resolves."""
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from dsl.lowering.building.loop_forms import EXACT, Carried, Form, LoopForms, holds, plus, reduced, substituted
 from dsl.lowering.directives.slices import inside
@@ -31,8 +33,7 @@ MAX_ENTERED = 256
 EXACT_ROUNDS = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Iterations:
+class Iterations(Struct, frozen=True):
     """Three functions that rewrite a set of accesses: when a loop is entered, when its next iteration begins, and when
     it is left."""
 

@@ -8,7 +8,8 @@ inside the loop. It then runs once instead of once per iteration.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from dsl.lowering.ir.function import Block, Op, blocks_of
 from dsl.lowering.passes.barriers.insert import Placed, placed
@@ -18,8 +19,7 @@ from dsl.lowering.passes.barriers.walking import BarrierWalk, Need, Order
 MAX_DROPS = 32  # the maximum number of barriers of one loop that are tried: each trial walks the whole function again
 
 
-@dataclass(frozen=True, slots=True)
-class RemovalOutcome:
+class RemovalOutcome(Struct, frozen=True):
     """The barriers that stay (`standing`), and the superfluous barriers (`dropped`)."""
 
     standing: list[Placed]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from functools import cache, reduce
 from itertools import zip_longest
 from operator import or_
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from dsl.lowering.ir.function import Value
 from dsl.lowering.passes.barriers.touches import Touch
@@ -15,8 +17,7 @@ from dsl.lowering.passes.barriers.touches import Touch
 PART_BITS = 5  # log2 of the number of accesses in a part of a set: the results of changes are cached part by part
 
 
-@dataclass(frozen=True, slots=True)
-class Flight:
+class Flight(Struct, frozen=True):
     """The sets of accesses in flight, either of copies into shared memory or of TMA stores out of it."""
 
     groups: tuple[int, ...] = ()  # committed groups, oldest first
@@ -54,8 +55,7 @@ class Flight:
         return reduce(or_, self.groups, self.open)
 
 
-@dataclass(slots=True)
-class State:
+class State(Struct):
     """The unordered accesses (`pending`) and the accesses in flight, as sets (see `OpenAccesses`).
 
     `copies`: the accesses of copies into shared memory.

@@ -7,10 +7,11 @@ them is not a linear map, they are compared element by element.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from dsl.lowering.ir.targets import WARP
 from dsl.lowering.known.affine import Affine, apply_affine, free_of_carries
@@ -113,8 +114,7 @@ def _scope_with_scalar(a: Touch, b: Touch, warps: int) -> Scope | None:
     return "block"
 
 
-@dataclass(frozen=True, slots=True)
-class Image:
+class Image(Struct, frozen=True):
     """The elements that one access touches. Each element is the XOR of some vectors: there is one vector for each bit
     in which the acting threads differ, and one for each register bit."""
 

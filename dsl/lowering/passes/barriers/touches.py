@@ -7,9 +7,11 @@ The stage and the offsets of an access are expressed in scalars of the kernel an
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from dsl.lowering.building.loop_forms import EXACT, Form, LoopForms, number, plus, reduced, remainder
 from dsl.lowering.hopper.boxes import CopiedBox
@@ -86,8 +88,7 @@ class Stage(NamedTuple):
         return self._replace(axes=tuple(known)).of(whole) if known else None
 
 
-@dataclass(slots=True)
-class Touch:
+class Touch(Struct, frozen=True, cache_hash=True):
     """One memory access that is not ordered yet.
 
     `bond`: "acquire" or "release" if the access orders global memory with other blocks. Such an access touches no
@@ -125,15 +126,6 @@ class Touch:
     age: int = 0
     before: tuple[int, int] | None = None
     polls: Op | None = None
-    _hash: int = field(default=0, init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        """Stores the hash: touches are hashed far more often than they are created."""
-        place = (self.memory, self.stage, self.offsets, self.layout, self.bond)
-        self._hash = hash((place, self.write, self.age, self.before, self.warp_ordered))
-
-    def __hash__(self) -> int:
-        return self._hash
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import NoReturn
+
+from msgspec import Struct
 
 from dsl.lowering.directives.slices import inside
 from dsl.lowering.ir.function import Block, Op
@@ -24,8 +25,7 @@ from dsl.lowering.passes.barriers.steps import Steps, doer
 from dsl.lowering.passes.barriers.threads import Scope
 
 
-@dataclass(frozen=True, slots=True)
-class Need:
+class Need(Struct, frozen=True):
     """A barrier that is needed in `block` before the operation `op`.
 
     `later`: the access of `op` that needs the barrier.
@@ -39,8 +39,7 @@ class Need:
     earlier: int
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
+class Order(Struct, frozen=True):
     """The data that all walks through a function share. `iterations` rewrites accesses at loops, and `meetings`
     contains the conflicts found so far. If `by_hand` is true, accesses that the user wrote are left out."""
 

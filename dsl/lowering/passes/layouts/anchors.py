@@ -4,8 +4,9 @@ other values."""
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 from math import ceil, prod
+
+from msgspec import Struct
 
 from dsl.lowering.directives.subjects import defined_tiles
 from dsl.lowering.hopper.warpgroup import (
@@ -95,8 +96,7 @@ def access_vector(analysis: Analysis, op: Op, warps: int) -> tuple[int, int]:
     return best, fast
 
 
-@dataclass(frozen=True, slots=True)
-class VectorSubject:
+class VectorSubject(Struct, frozen=True):
     """The data that a plug-in receives for a `vector` choice: the type of the tile, the operation that computes or
     accesses it, and the number of warps of a block. `axis` is the axis along which elements are contiguous in memory.
     `widest` is the maximum number of elements of one access."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ..causality import Strong
 from ..code import DTYPES, TYPE_BYTES, Code, Op, OperandEntry, Site, Values
@@ -44,8 +45,7 @@ def access(code: Code, space: str, operand: Operand, body: Body) -> Op:
     return SpaceAccess(space, *code.address(operand), body, code.record.entries, code.record.written_entries)
 
 
-@dataclass(frozen=True, slots=True)
-class SpaceAccess:
+class SpaceAccess(Struct, frozen=True):
     """A memory access in any state space. If the generic addresses of the lanes lie in several spaces, each space is
     accessed separately. If the access of a lane is invalid, it is reported, and the lane gets zeros. The other lanes
     continue.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from ..code import Code, Op, Values
 from ..reader import Integer, Operand, PtxInstruction
@@ -15,8 +15,7 @@ from ..reader import Integer, Operand, PtxInstruction
 Builder = Callable[[Code, PtxInstruction], Op]
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(Struct, frozen=True):
     """An entry of the table. `effect` is true if the instruction affects more than its destination registers. With a
     guard, such an instruction runs only for the lanes whose guard is true.
 

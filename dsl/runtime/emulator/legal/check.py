@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import cache
+
+from msgspec.structs import replace
 
 from ..code import LAUNCH_SPECIALS, THREAD_SPECIALS
 from ..findings import PtxError

@@ -34,9 +34,10 @@ operand is
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 OPERAND = re.compile(
     r"(?P<optional>\?)?(?:(?P<when>[A-Z]+)\?)?(?P<target>=_?)?(?P<mark>[-+~%&<*^]*)"
@@ -44,8 +45,7 @@ OPERAND = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class OperandSlot:
+class OperandSlot(Struct, frozen=True):
     """One operand of a form."""
 
     type: str
@@ -61,8 +61,7 @@ class OperandSlot:
         return self.type
 
 
-@dataclass(frozen=True)
-class OpcodePart:
+class OpcodePart(Struct, frozen=True):
     """A part of an opcode pattern. It is either one of `words`, or an optional sequence of the parts `inner`."""
 
     words: frozenset[str] = frozenset()
@@ -81,8 +80,7 @@ class FormNeed(NamedTuple):
     version: tuple[int, int]
 
 
-@dataclass(frozen=True)
-class LegalForm:
+class LegalForm(Struct, frozen=True, dict=True):
     """A form of one instruction. A line of the table that begins with `add|sub` gives two forms."""
 
     pattern: str
@@ -151,8 +149,7 @@ def need(text: str) -> FormNeed:
     return FormNeed(target, (int(major), int(minor)))
 
 
-@dataclass
-class FormTable:
+class FormTable(Struct):
     """The legal forms, by the first word of the opcode."""
 
     forms: dict[str, list[LegalForm]] = field(default_factory=dict)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from ..reader import (
     TYPE_BYTES,
@@ -39,8 +40,7 @@ Words = dict[str, str]
 NumberCheck = Callable[[Integer | Float, PtxInstruction], None]
 
 
-@dataclass
-class RegisterScope:
+class RegisterScope(Struct):
     """The names that one function declares or may use, and their types."""
 
     registers: dict[str, str]

@@ -8,7 +8,8 @@ supported.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from ..findings import PtxError
 from ..reader import Integer, Label, Operand, PtxFunction, PtxInstruction, PtxModule, Register, Vector, names_in

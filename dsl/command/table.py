@@ -29,7 +29,8 @@ def shown(text: str) -> str:
 
 
 class ResultTable(Sequence[Row], Generic[Row]):
-    """A sequence of rows, each a dataclass. `print` shows the text that the command prints. A notebook shows a table.
+    """A sequence of rows, each an object with fields. `print` shows the text that the command prints. A notebook shows
+    a table.
 
     `title` is the heading. `record` is the data of `--json`. `text` is the text that the command prints, or None to
     print the columns. `columns` maps a heading to the name of a field or figure, or to a function of the row. `base`

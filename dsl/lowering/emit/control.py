@@ -70,13 +70,13 @@ def _for(w: Writer, op: Op) -> None:
     counter = body.args[0]
     llvm = w.llvm(counter.dtype)
     entry, head, inside, done = w.text.label, *(w.fresh_label(s) for s in ("for", "body", "done"))
+    down = (w.facts.of(op.operands[2]).high or 0) < 0
     if may_be_decided(w, op):
-        start = unknown(w, start, llvm)
+        start = unknown(w, start, llvm, 1 if down else -1)  # so that the loop may have an iteration
     w.do(f"br label %{head}")
     w.start(head)
     open_lines = _phis(w, [counter, *body.args[1:]], entry, [[start], *starts], [False, *packed])
     number = w.registers[counter][0]
-    down = (w.facts.of(op.operands[2]).high or 0) < 0
     unsigned = counter.dtype.kind == "unsigned"
     test = ("ugt" if unsigned else "sgt") if down else ("ult" if unsigned else "slt")
     go_on = w.let(f"icmp {test} {llvm} {number}, {stop}")
@@ -183,11 +183,12 @@ def _is_open(w: Writer, value: Value) -> bool:
     return op.name in OPEN and bool(others) and all(_is_open(w, v) for v in others)
 
 
-def unknown(w: Writer, register: str, llvm: str) -> str:
+def unknown(w: Writer, register: str, llvm: str, may_be: int = 1) -> str:
     """Returns a new register with the value of `register`, which ptxas cannot evaluate. The emitted code adds the
-    highest bit of a shared memory address, which is 0."""
-    zero = w.head.once(f"lshr i32 {shared_memory(w)}, 31")
-    same = zero if llvm == "i32" else w.let(f"{'zext' if llvm == 'i64' else 'trunc'} i32 {zero} to {llvm}")
+    highest bit of a shared memory address, which is 0. As far as ptxas knows, the result may also be greater by
+    `may_be`, which is 1 or -1."""
+    zero = w.head.once(f"{'lshr' if may_be == 1 else 'ashr'} i32 {shared_memory(w)}, 31")
+    same = zero if llvm == "i32" else w.let(f"{'sext' if llvm == 'i64' else 'trunc'} i32 {zero} to {llvm}")
     return w.let(f"add {llvm} {register}, {same}")
 
 

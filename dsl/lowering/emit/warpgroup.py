@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from dsl.lowering.emit.control import has_no_iteration
 from dsl.lowering.emit.rules import rule
 from dsl.lowering.emit.shared_address import SharedAddress, shared_base
 from dsl.lowering.emit.words import layout_of
@@ -76,6 +77,10 @@ def _atoms(value: Value) -> SwizzleAtoms | None:
 @rule("wgmma_wait")
 def _wait(w: Writer, op: Op) -> None:
     """Emits a wait for all earlier wgmma products. The results are the completed accumulators."""
+    loop = op.operands[0].op
+    if loop is not None and loop.spec.control.counters and has_no_iteration(w, loop):
+        w.registers.update((result, w.registers[sums]) for result, sums in zip(op.results, op.operands, strict=True))
+        return
     held = [register for sums in op.operands for register in w.registers[sums]]
     made = w.calls.asm(of_wait("b32" if op.operands[0].dtype.name == "s32" else "f32", len(held)), held)
     each = len(made) // len(op.results)

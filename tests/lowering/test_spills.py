@@ -35,6 +35,7 @@ CASES = {
     "a loop behind a loop": attention(1210, 20, 88, False),
     "rows at multiples of eight bytes": attention(1211, 1211, 100, True),
     "shares with masks": product("f32", 2748, 484, 767, turned=True),
+    "heads of 32": attention(565, 116, 32, False),
     "bytes that are turned": product("s8", 1376, 1352, 72),
     "bytes that are turned to f16": product("e4m3", 1264, 2016, 32),
     "odd rows of turned tiles": product("f16", 771, 5805, 2167),

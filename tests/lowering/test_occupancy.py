@@ -25,3 +25,18 @@ def test_ptxas_is_told_the_blocks_of_products(tile: int, lines: str, columns: in
     args["c"] = np.zeros((256, 256), np.float32)
     ptx = compile_kernel(text, args, arch="sm_80", types={"T": "f16", "S": "f32"}).ptx
     assert (f".minnctapersm {blocks}" in ptx) if blocks else (".minnctapersm" not in ptx)
+
+
+@pytest.mark.parametrize(("tile", "columns", "blocks"), [((16, 64), 511, 5), ((16, 32), 511, 0), ((32, 64), 511, 0)])
+def test_ptxas_is_told_the_blocks_of_products_that_load_by_elements(
+    tile: tuple[int, int], columns: int, blocks: int
+) -> None:
+    """Threads that load 64 elements for 8 accumulators get 96 registers. ptxas knows how many 48 elements need, and
+    does not limit 16 accumulators."""
+    text = PRODUCT.replace("TM = 32, TN = 32", f"TM = {tile[0]}, TN = {tile[1]}").replace(
+        "warps = 2\n    {lines}", "warps = 4"
+    )
+    args = {"a": np.zeros((256, columns), np.float16), "b": np.zeros((256, columns), np.float16)}
+    args["c"] = np.zeros((256, 256), np.float32)
+    ptx = compile_kernel(text, args, arch="sm_90", types={"T": "f16", "S": "f32"}).ptx
+    assert (f".minnctapersm {blocks}" in ptx) if blocks else (".minnctapersm" not in ptx)

@@ -20,10 +20,11 @@ def array(dtype: str, *extents: int) -> ArrayFacts:
     return ArrayFacts(extents, dtype)
 
 
-def product(dtype: str, m: int, n: int, k: int, turned: bool = False) -> tuple[str, str, tuple[Any, ...], Any]:
-    a = ArrayFacts((k, m), dtype).turned if turned else array(dtype, m, k)
+def product(dtype: str, m: int, n: int, k: int, order: str = "b") -> tuple[str, str, tuple[Any, ...], Any]:
+    a = ArrayFacts((k, m), dtype).turned if order == "a.T" else array(dtype, m, k)
+    b = ArrayFacts((n, k), dtype).turned if order == "b.T" else array(dtype, k, n)
     c = array({"s8": "s32", "e4m3": "bf16"}.get(dtype, dtype), m, n)
-    return "matmul", "product", (c, a, array(dtype, k, n)), {}
+    return "matmul", "product", (c, a, b), {}
 
 
 def attention(s: int, t: int, d: int, causal: bool) -> tuple[str, str, tuple[Any, ...], Any]:
@@ -34,7 +35,8 @@ def attention(s: int, t: int, d: int, causal: bool) -> tuple[str, str, tuple[Any
 CASES = {
     "a loop behind a loop": attention(1210, 20, 88, False),
     "rows at multiples of eight bytes": attention(1211, 1211, 100, True),
-    "shares with masks": product("f32", 2748, 484, 767, turned=True),
+    "shares with masks": product("f32", 2748, 484, 767, "a.T"),
+    "operands loaded by elements": product("f16", 94, 966, 177, "b.T"),
     "heads of 32": attention(565, 116, 32, False),
     "bytes that are turned": product("s8", 1376, 1352, 72),
     "bytes that are turned to f16": product("e4m3", 1264, 2016, 32),

@@ -54,6 +54,15 @@ def test_the_assembler_serialises_none_and_nothing_spills(dtype: str, schedule: 
     assert kernel.compiled.header.arch == "sm_90a"
 
 
+def test_the_rows_of_a_warp_group_are_the_same_in_all_lanes() -> None:
+    """Two warp groups read where their rows begin from the first lane. One warp group has all rows."""
+    for rows, lanes in ((128, {"0"}), (64, set())):
+        module = dsl.parse(text(rows, 128, 64, rows // 16, "pipeline p: 4"), device="emulator")
+        ptx = module.compile("product", m=4096, n=4096, k=4096, T="f16", O="f16").ptx
+        found = re.findall(r"shfl\.sync\.idx\.b32\s+%r\d+, %r\d+, (\S+), 31, -1;", ptx)
+        assert set(found) == lanes
+
+
 def test_a_product_begins_in_the_registers_of_sums_that_are_added() -> None:
     """Two products of 64 x 128 a warp group, whose sums are scaled and added: 192 registers hold sums, and not 256,
     which spill."""

@@ -37,6 +37,11 @@ class Head:
         options = {name: name for name in (STRETCHES, SHUFFLED, HEAD, PLACE)}
         rule = SHUFFLED if _sums_of_loops(function) >= MANY_SUMS else STRETCHES
         self.where = function.choices.choose("hoist", "thread", options, rule, because=BECAUSE)
+        # In f16 products, uniform registers for the warp groups' descriptors take 0.995 to 0.997 of the time. Where few
+        # registers are left they may be slower: 1.03 in gradients of keys with heads of 64.
+        self.is_uniform = any(op.spec.wgmma for op in walk(function.body)) and function.choices.choose(
+            "descriptor", "wgmma", {"uniform": True, "thread": False}, "uniform", because="the same in all lanes"
+        )
         self.first: Lines = []
         self._lines: Lines = self.first  # the lines at the start of the current stretch
         self._known: dict[str, str] = {}
@@ -186,11 +191,10 @@ class Head:
         return "0" if total is None else total
 
     def of_warp(self, bases: tuple[int, ...]) -> str:
-        """Like `linear`, for bases of a warp's bits alone, where all threads of the warp run. The value comes from the
-        first lane, which tells ptxas that it is the same in all lanes. Then it computes with it in uniform registers:
-        descriptors of wgmma for the warp groups of a block, computed by each thread, took 1.003 to 1.005 times as
-        long."""
-        return self._of_lane(self.linear(bases), "0")
+        """Like `linear`, for bases of a warp's bits alone, where all threads of the warp run. If `is_uniform`,
+        the value comes from the first lane. This tells ptxas that it is the same in all lanes."""
+        value = self.linear(bases)
+        return self._of_lane(value, "0") if self.is_uniform else value
 
     def chosen(self, layout: Layout | None) -> str | None:
         """Returns a flag (i1) that is true in one of the threads that hold the same elements. For a scalar (no layout),

@@ -170,18 +170,21 @@ def parts_of_block(region: WideRegion, part: int) -> tuple[int, int]:
 
 def meet(function: Function) -> None:
     """Lets the blocks of each cluster wait for each other before their first exchange, and at the end, if an exchange
-    is in a loop."""
+    is in a loop. They arrive for the latter right behind their last exchange: an arrival waits for all stores before
+    it, and results are stored behind it."""
     body, exchanges = function.body, exchanges_in(function.body)
     if not exchanges:
         return
-    b = Builder(located(function, body.ops[0]))
-    b.op("cluster_wait")
-    first = [exchanges[0] in (op, *inside(op)) for op in body.ops].index(True)
-    body.ops[first:first] = b.block.ops
+    b, chosen = Builder(located(function, body.ops[0])), set(exchanges)
+    with b.region(Block()) as made:
+        for name in ("cluster_wait", "cluster_leave", "cluster_wait"):
+            b.op(name)
+    places = [at for at, op in enumerate(body.ops) if not chosen.isdisjoint((op, *inside(op)))]
+    wait, leave, last = made.ops
     if any(each.attrs["again"] for each in exchanges):
-        b.block = Block()
-        b.op("cluster_leave")
-        body.ops += b.block.ops
+        body.ops.append(last)
+        body.ops.insert(places[-1] + 1, leave)
+    body.ops.insert(places[0], wait)
 
 
 def _is_run_by_all(region: WideRegion) -> bool:

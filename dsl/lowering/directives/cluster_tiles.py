@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from math import prod
 
 from dsl.lowering.building.builder import Builder
-from dsl.lowering.directives.grid import has_effect, replace_grid, write_where
+from dsl.lowering.directives.grid import grid_of_clusters, has_effect, replace_grid, write_where
 from dsl.lowering.directives.slices import around, inside, located
 from dsl.lowering.directives.subjects import named_tiles
 from dsl.lowering.directives.wide import WideRegion, WideSubject
@@ -72,8 +72,8 @@ def _check_kernel(function: Function, name: str, pin: Pin) -> None:
     def refuse(what: str, hint: str) -> TileError:
         return TileError("schedule", pin.loc, f"blocks cannot compute '{name}' together: {what}", hint)
 
-    if function.blocks_of_cluster > 1 or function.number("persistent", 0) or function.workspaces:
-        raise refuse("they share the grid's tiles in another way", "no 'cluster', 'persistent' or 'split' line")
+    if function.blocks_of_cluster > 1 or function.workspaces:
+        raise refuse("they share the grid's tiles in another way", "no 'cluster' or 'split' line")
     users, ops = uses(function.body), walk(function.body)
     accesses = [op for op in ops if op.spec.access.touches]
     for op in ops:
@@ -124,7 +124,7 @@ def _form_clusters(function: Function, count: int) -> None:
     write_where(function, is_first, writes)
     replace_grid(function, {0: number}, {0: size})
     function.body.ops[:0] = head.ops
-    function.grid[0] = ["*", function.grid[0], count]
+    function.grid[0] = grid_of_clusters(function, count)
     function.attrs["cluster"] = (count, 1)
     function.deals += 1
 

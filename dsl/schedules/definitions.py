@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from dsl.lowering.ir.choices import is_key
 from dsl.lowering.ir.location import Errors, Loc, TileError, closest
 from dsl.lowering.ir.types import DTYPES
-from dsl.schedules.properties import Setting, rows_of, settings_of
+from dsl.schedules.properties import Setting, chosen_word, rows_of, settings_of
 from dsl.text import renamed
 from dsl.text import tree as ast
 from dsl.text.program import Program
@@ -375,7 +375,9 @@ class Names(Numbers):
             self.depth = depth
 
     def option(self, node: ast.Expr) -> str:
-        """Converts the option in a `choose` line to text. It may be a string, a word, a number, or several of these."""
+        """Converts the option in a `choose` line to text. It may be a string, a word, a number, or several of these.
+        `where(CONDITION, WORD, WORD)` chooses a word."""
+        node = chosen_word(node, self)
         if isinstance(node, ast.String):
             return node.value
         if isinstance(node, ast.Sequence):

@@ -131,6 +131,16 @@ class NameOf(Takes):
         return node.id
 
 
+def chosen_word(node: ast.Expr, evaluate: Numbers) -> ast.Expr:
+    """Returns what `where(CONDITION, WORD, WORD)` chooses, or `node` if it is something else."""
+    while isinstance(node, ast.Call) and getattr(node.function, "id", "") == "where" and len(node.args) == 3:
+        chosen = evaluate(node.args[0])
+        if not isinstance(chosen, bool):
+            break
+        node = node.args[1 if chosen else 2]
+    return node
+
+
 class Switch(Takes):
     """A value that is one of several words, or a condition. `where(CONDITION, WORD, WORD)` may choose a word.
 
@@ -142,11 +152,7 @@ class Switch(Takes):
 
     def read(self, setting: Setting, evaluate: Numbers) -> str:
         (node,) = setting.values
-        while isinstance(node, ast.Call) and getattr(node.function, "id", "") == "where" and len(node.args) == 3:
-            chosen = evaluate(node.args[0])
-            if not isinstance(chosen, bool):
-                break
-            node = node.args[1 if chosen else 2]
+        node = chosen_word(node, evaluate)
         if isinstance(node, ast.Name) and node.id in self.words:
             return node.id
         try:

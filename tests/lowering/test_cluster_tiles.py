@@ -9,6 +9,7 @@ import pytest
 
 from dsl.kernels.variant import Request
 from dsl.lowering.ir.location import TileError
+from dsl.lowering.ops.memory import writes
 from dsl.studies.verify import verify_kernel
 from dsl.text.program import parse_program
 from tests.compile_and_run import NUMPY, compile_kernel, run
@@ -302,3 +303,13 @@ def test_a_tile_in_a_branch_that_is_not_taken_is_not_divided() -> None:
     assert compile_kernel(text, args, arch="sm_90a").variant.function.blocks_of_cluster == 1
     run(text, args, arch="sm_90a")
     assert (args["m"] == args["x"].sum(1)).all()
+
+
+def test_blocks_arrive_ahead_of_the_last_stores() -> None:
+    """An arrival waits for the stores before it."""
+    together, columns, lines = IN_LOOPS["copies that run ahead"]
+    text = IN_TURN.format(type="f32", rows=together, columns=columns, lines=lines)
+    args = {"y": np.zeros((9, columns), np.float32), "total": np.zeros(columns, np.float32)}
+    body = compile_kernel(text, args | {"x": args["y"]}, arch="sm_90a").variant.function.body
+    names = [op.name for op in body.ops if op.spec.acts == "exchanges" or writes(op)]
+    assert set(names[names.index("cluster_leave") + 1 : -1]) == {"store"} and names[-1] == "cluster_wait"

@@ -16,6 +16,7 @@ CALLS = {
     "odd rows, two warps": ("f32", 30, 1001, "loop", {"LANES": 64}),
     "odd rows, two blocks": ("bf16", 41, 333, "loop", {"LANES": 512}),
     "eight blocks": ("f16", 6, 8192, "loop", {"LANES": 2048}),
+    "weights in registers": ("f32", 9, 640, "loop", {}),
     "more rows than turns of an exchange": ("f32", 90, 1024, "loop", {"LANES": 512}),
     "several rows at once": ("f16", 131, 66, "loop", {}),
     "short rows": ("f32", 300, 22, "short", {}),

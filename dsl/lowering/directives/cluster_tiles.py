@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from math import prod
 
 from dsl.lowering.building.builder import Builder
-from dsl.lowering.directives.grid import has_effect, replace_grid, write_where
+from dsl.lowering.directives.grid import grid_of_clusters, has_effect, replace_grid, write_where
 from dsl.lowering.directives.slices import around, inside, located
 from dsl.lowering.directives.subjects import named_tiles
 from dsl.lowering.directives.wide import WideRegion, WideSubject
@@ -72,8 +72,8 @@ def _check_kernel(function: Function, name: str, pin: Pin) -> None:
     def refuse(what: str, hint: str) -> TileError:
         return TileError("schedule", pin.loc, f"blocks cannot compute '{name}' together: {what}", hint)
 
-    if function.blocks_of_cluster > 1 or function.number("persistent", 0) or function.workspaces:
-        raise refuse("they share the grid's tiles in another way", "no 'cluster', 'persistent' or 'split' line")
+    if function.blocks_of_cluster > 1 or function.workspaces:
+        raise refuse("they share the grid's tiles in another way", "no 'cluster' or 'split' line")
     users, ops = uses(function.body), walk(function.body)
     accesses = [op for op in ops if op.spec.access.touches]
     for op in ops:
@@ -124,7 +124,7 @@ def _form_clusters(function: Function, count: int) -> None:
     write_where(function, is_first, writes)
     replace_grid(function, {0: number}, {0: size})
     function.body.ops[:0] = head.ops
-    function.grid[0] = ["*", function.grid[0], count]
+    function.grid[0] = grid_of_clusters(function, count)
     function.attrs["cluster"] = (count, 1)
     function.deals += 1
 
@@ -170,18 +170,21 @@ def parts_of_block(region: WideRegion, part: int) -> tuple[int, int]:
 
 def meet(function: Function) -> None:
     """Lets the blocks of each cluster wait for each other before their first exchange, and at the end, if an exchange
-    is in a loop."""
+    is in a loop. They arrive for the latter right behind their last exchange: an arrival waits for all stores before
+    it, and results are stored behind it."""
     body, exchanges = function.body, exchanges_in(function.body)
     if not exchanges:
         return
-    b = Builder(located(function, body.ops[0]))
-    b.op("cluster_wait")
-    first = [exchanges[0] in (op, *inside(op)) for op in body.ops].index(True)
-    body.ops[first:first] = b.block.ops
+    b, chosen = Builder(located(function, body.ops[0])), set(exchanges)
+    with b.region(Block()) as made:
+        for name in ("cluster_wait", "cluster_leave", "cluster_wait"):
+            b.op(name)
+    places = [at for at, op in enumerate(body.ops) if not chosen.isdisjoint((op, *inside(op)))]
+    wait, leave, last = made.ops
     if any(each.attrs["again"] for each in exchanges):
-        b.block = Block()
-        b.op("cluster_leave")
-        body.ops += b.block.ops
+        body.ops.append(last)
+        body.ops.insert(places[-1] + 1, leave)
+    body.ops.insert(places[0], wait)
 
 
 def _is_run_by_all(region: WideRegion) -> bool:

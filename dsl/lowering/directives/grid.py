@@ -471,6 +471,9 @@ def _make_persistent(function: Function, at_once: int, order: TileOrder, cluster
         first, step = b.value("block_id", axis=0), b.value("grid_size", axis=0)
         if blocks > 1:
             first, step = b.value("cluster_id", axis=0, blocks=blocks), b.value("floordiv", step, b.index(blocks))
+        apart = _apart(function)
+        if apart > 1:  # the same number, which is known to be a multiple
+            step = b.value("mul", b.value("floordiv", step, b.index(apart)), b.index(apart))
         clusters = [_clusters(b, *each) for each in zip(sizes, (*cluster, 1), strict=True)]
         count = order.tiles_of_block(b, first, step, clusters)
         zero, one = b.index(0), b.index(1)
@@ -490,13 +493,40 @@ def _make_persistent(function: Function, at_once: int, order: TileOrder, cluster
     rows, columns, planes = (
         ["cdiv", tiles, n] if n > 1 else tiles for tiles, n in zip(function.grid, (*cluster, 1), strict=True)
     )
-    most: Any = ["*", "sms", at_once]  # the launch knows the number of SMs
+    tiles = ["*", ["*", rows, columns], planes]
+    at_most = _most(at_once, blocks)
+    if apart > 1:
+        at_most = ["*", ["max", ["//", at_most, apart], 1], apart]
+        tiles = ["*", ["cdiv", tiles, apart], apart]
+    # There are at most as many clusters as tiles: one without a tile would start for nothing.
+    function.grid = [["min", tiles, at_most], 1, 1]
     if blocks > 1:
-        most = ["max", ["//", most, blocks], 1]
-    # There are at most as many blocks as tiles: a block without a tile would start for nothing.
-    count_at_once: Any = ["min", ["*", ["*", rows, columns], planes], most]
-    function.grid = [count_at_once if blocks == 1 else ["*", count_at_once, blocks], 1, 1]
+        function.grid[0] = ["*", function.grid[0], blocks]
     function.deals += 1
+
+
+def _most(at_once: int, blocks: int) -> Any:
+    """Returns the number of clusters of this many blocks that run at once, with `at_once` blocks on each SM."""
+    most: Any = ["*", "sms", at_once]  # the launch knows the number of SMs that such clusters use
+    return most if blocks == 1 else ["max", ["//", most, blocks], 1]
+
+
+def _apart(function: Function) -> int:
+    """Returns of what number of tiles those of a persistent block are multiples apart. Rows that begin anywhere then
+    begin at the same place of an access in all tiles of a block, so that what they share is loaded once."""
+    return max((1, *function.by_subject("align", int).values()))
+
+
+def grid_of_clusters(function: Function, blocks: int) -> Any:
+    """Returns the extent of the grid's first axis if a cluster of this many blocks computes what a block computes."""
+    is_persistent = any(op.attrs.get("tiles") for op in function.body.ops)
+
+    def in_clusters(tree: Any) -> Any:
+        if not isinstance(tree, list):
+            return tree
+        return _most(tree[2], blocks) if tree[:2] == ["*", "sms"] else [tree[0], *map(in_clusters, tree[1:])]
+
+    return ["*", in_clusters(function.grid[0]) if is_persistent else function.grid[0], blocks]
 
 
 def replace_grid(function: Function, numbers: Mapping[int, Value], sizes: Mapping[int, Value]) -> None:

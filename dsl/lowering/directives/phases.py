@@ -205,9 +205,10 @@ class PhaseMaker(PartMaker):
         """Returns the attribute `order: none` if the stores of the parts may run in any order, otherwise an empty
         dict."""
         # Each part writes other elements. So the stores need no order, unless another store or another iteration of a
-        # surrounding loop writes the same elements.
+        # surrounding loop writes the same elements. Tiles of a persistent block have no order, as those of a grid.
         stores = [op for op in self.writing if op.operands[0] is sink.operands[0]]
-        is_outermost = self.region.block is self.region.function.body
+        loop = self.region.loop
+        is_outermost = self.region.block is self.region.function.body or (loop is not None and loop.attrs.get("tiles"))
         return {"order": "none"} if stores == [sink] and is_outermost else {}
 
     @cached_property

@@ -244,6 +244,28 @@ class RowPart(Struct):
     here: Value
 
 
+class _Congruent(Forms[Value]):
+    """Builds values that differ from others by multiples of `step`: without the terms that are such multiples. Rows
+    that are multiples of `step` rows apart then begin at one place of an access, whichever of them it is."""
+
+    def __init__(self, b: Builder, step: int):
+        self.b, self.step = b, step
+
+    def of(self, value: Value) -> Value:
+        assert self.b.facts is not None
+        if self.b.facts.of(value).every % self.step == 0:
+            return self.b.broadcast(self.b.index(0), value.tile.shape)
+        return self.told(value) or value
+
+    def again(self, op: Op) -> Value:
+        return self.b.value(op.name, *(self.of(v) for v in op.operands), **op.attrs)
+
+    def added(self, op: Op, sign: int) -> Value:
+        return self.again(op)
+
+    multiplied = repeated = reshaped = again
+
+
 class RowParts:
     """Computes the columns and offsets of each part of the rows. Values that are constant along a row have the shape
     `rows` x 1, or are scalars. If `has_edges` is given, this block has the edges only where the flag is true."""
@@ -256,7 +278,7 @@ class RowParts:
         end = self.sum([(of.end[0], 1), *((v, -n) for v, n in of.end[1])])
         self.end = self.b.value("minimum", self.b.value("maximum", end, self.number(0)), self.extent)
         self.start = self.sum(of.start)
-        over = self.b.value("mod", self.start, step)
+        over = self.b.value("mod", _Congruent(self.b, of.step).of(self.start), step)
         head = self.b.value("mod", self.b.value("sub", step, over), step)
         self.head = self.b.value("minimum", head, self.end)
         behind = self.b.value("floordiv", self.b.value("sub", self.end, self.head), step)

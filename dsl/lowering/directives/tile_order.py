@@ -39,6 +39,8 @@ class TileOrder(Struct, frozen=True):
             column, row = _in_groups(b, number, columns, rows, self.columns)
         elif self.rows > 1:
             row, column = _in_groups(b, number, rows, columns, self.rows)
+        elif constant_of(columns) == 1:
+            row, column = number, b.index(0)
         else:
             row, column = b.value("mod", number, rows), b.value("floordiv", number, rows)
         return [self.row(b, row, rows), column]

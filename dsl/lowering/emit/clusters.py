@@ -46,7 +46,7 @@ def _wait(w: Writer, op: Op) -> None:
 
 @rule("cluster_leave")
 def _leave(w: Writer, op: Op) -> None:
-    meet_cluster(w, op, ".release")
+    w.template("barrier.cluster.arrive.release.aligned", [], op)
 
 
 @rule("cluster_gather")

@@ -29,7 +29,8 @@ class DebugInfo:
         self.unit = self.add(
             "distinct !DICompileUnit(language: DW_LANG_C, file: !1, emissionKind: DebugDirectivesOnly)"
         )
-        file, _ = self.file_of(function.loc.source)
+        self.own = function.loc.source
+        file, _ = self.file_of(self.own)
         line = function.loc.line if self.numbers is None else len(self.numbers) + 1
         self.function_scope = self.subprogram(function.name, file, line)
         self.head = self.add(f"!DILocation(line: {line}, column: 1, scope: !{self.function_scope})")
@@ -56,6 +57,16 @@ class DebugInfo:
             self.sources.append(source)  # keeps the source alive so that its id() stays unique
         return self.files[id(source)]
 
+    def scope_in(self, source: Source) -> int:
+        """Returns the scope of code of the kernel itself. A line of a schedule may be in another file."""
+        if source is self.own:
+            return self.function_scope
+        if (id(source),) not in self.known:
+            file, _ = self.file_of(source)
+            text = f"distinct !DILexicalBlock(scope: !{self.function_scope}, file: !{file}, line: 1, column: 1)"
+            self.known[(id(source),)] = self.add(text)
+        return self.known[(id(source),)]
+
     def of(self, op: Op) -> int | None:
         """Returns the number of the metadata node for an operation's location. Returns None if the operation has no
         location."""
@@ -77,7 +88,7 @@ class DebugInfo:
             line, column = loc.source.position(loc.start)
             column = min(column, MAX_COLUMN)
             if loc.caller is None:
-                text = f"!DILocation(line: {line}, column: {column}, scope: !{self.function_scope})"
+                text = f"!DILocation(line: {line}, column: {column}, scope: !{self.scope_in(loc.source)})"
             else:
                 outer = self.place(loc.caller)
                 scope = self.file_of(loc.source)[1]

@@ -227,8 +227,8 @@ row(
 # operand is a shared tile of bytes for the operands of all blocks. `cluster_wait` before the first exchange waits until
 # all blocks have arrived at `cluster_arrive`, because a block must run before others may write its shared memory. An
 # exchange in a loop has the attribute `again`. Its last operand counts how often it was executed, and its shared tile
-# has room for two exchanges: a block writes for the next one while others still read. At `cluster_leave`, no block ends
-# before all have read.
+# has room for two exchanges: a block writes for the next one while others still read. At `cluster_leave`, a block has
+# read for the last time. No block ends before all have: it waits at a last `cluster_wait`.
 row(
     "cluster_gather", (2, None), _infer_gather, "blocks again", operands="shared tile", acts="exchanges",
     placement=Placement(_spread_gather, place=_place_gather),

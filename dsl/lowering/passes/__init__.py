@@ -15,6 +15,7 @@ from dsl.lowering.directives import (
     align,
     cluster_tiles,
     grid,
+    loads_once,
     loop,
     peel,
     pieces,
@@ -125,6 +126,8 @@ PASSES = (
     Pass("align", align.align, reads=("align", "loop", "stage")),
     # Cannot be left out: the pass divides tiles into static parts if their extents are not powers of two.
     Pass("loop", loop.loop, reads=("loop", "layout"), may_go=False),
+    # After `loop`: each part of a row is a load of its own. Before `stage`, which works on what stays in the loops.
+    Pass("loads_once", on_function(loads_once.loads_once)),
     # After `subtile`, since each subtile is a matrix product of its own. Before `stage`, which depends on how operands
     # are laid out.
     Pass("turned", on_function(turned.turned), reads=("instruction",), may_go=False),

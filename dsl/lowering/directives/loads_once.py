@@ -1,0 +1,75 @@
+"""Moves loads that are the same in all iterations in front of their loop. Their elements stay in registers.
+
+    for tile:                                 w = load(weight[c])
+        v = load(x[tile, c])            →     for tile:
+        w = load(weight[c])                       v = load(x[tile, c])
+        store(y[tile, c], f(v) * w)               store(y[tile, c], f(v) * w)
+
+Example: the rows of a persistent block are all multiplied by the same weights. The assembler cannot move these loads,
+because it does not know that the stores go to other memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from dsl.lowering.building.builder import Builder
+from dsl.lowering.building.iterations import known_iterations
+from dsl.lowering.directives.places import also
+from dsl.lowering.directives.resident import ONCE
+from dsl.lowering.directives.slices import impure, leaves_of, located, slice_of, without
+from dsl.lowering.ir.function import Block, Function, Op, Value, blocks_of, walk
+from dsl.lowering.ops import operand
+from dsl.lowering.ops.memory import leave_out, writes
+from dsl.lowering.plan.tile_loads import is_load
+
+
+def loads_once(function: Function) -> None:
+    """Moves chosen loads in front of loops. By default, these are the loads of persistent blocks. A schedule may also
+    choose for optional tensors that are absent here."""
+    function.choices.excuse(*(f"reload.{p.name}" for p in function.params if p.value is None))
+    written = {op.operands[0] for op in walk(function.body) if writes(op)}
+    for block in list(blocks_of(function.body)):
+        for loop in [op for op in block.ops if op.spec.control.counters]:
+            _move(function, block, loop, written)
+
+
+def _move(function: Function, block: Block, loop: Op, written: Collection[Value]) -> None:
+    body, of_tiles = loop.regions[0], bool(loop.attrs.get("tiles"))
+    chosen, moved = list[Op](), set[Op]()
+    for op in body.ops:
+        if not is_load(op) or op.operands[0] in written or op.attrs["cache"] == "volatile":
+            continue
+        part = slice_of(body.ops, op.operands)
+        if impure(part) is not None or leaves_of(part, op.operands).intersection(body.args):
+            continue
+        name, rule = op.operands[0].name or "tensor", "once" if of_tiles else "always"
+        why = "all tiles of a block load the same elements" if of_tiles else ""
+        if function.choices.choose("reload", name, ONCE, rule, loc=op.loc, because=why):
+            chosen.append(op)
+            moved.update((*part, op))
+    if not chosen:
+        return
+    ahead = [op for op in body.ops if op in moved]
+    if not of_tiles and not known_iterations(loop):
+        ahead = _where_iterated(function, loop, ahead, chosen)
+    body.ops = without(body.ops, moved)
+    at = block.ops.index(loop)
+    block.ops[at:at] = ahead
+
+
+def _where_iterated(function: Function, loop: Op, ahead: list[Op], chosen: Collection[Op]) -> list[Op]:
+    """Masks loads off where the loop has no iterations: their elements may be outside of their tensors there."""
+    b, made = Builder(located(function, loop)), Block()
+    with b.region(made):
+        there = b.value("lt", *loop.operands[:2])
+        for op in ahead:
+            if op in chosen:
+                mask, offset = operand(op, "mask"), operand(op, "offset")
+                assert offset is not None
+                on = b.broadcast(there, offset.tile.shape) if mask is None else also(b, mask, there)
+                leave_out(op, "mask")
+                op.operands.append(on)
+                op.attrs["has"] = [*op.attrs["has"], "mask"]
+            made.ops.append(op)
+    return made.ops

@@ -117,7 +117,8 @@ def most_spilled(case: Case, arch: str) -> int:
         )  # with bias and residual behind blocks that go on to other tiles
     if (case.kernel, case.schedule) == ("product", "mma_sync"):
         # A few words outside the iterations, since blocks go on from tile to tile.
-        return 24 if TARGETS[arch].number in (80, 86, 89) else 8
+        number = TARGETS[arch].number
+        return 24 if number in (80, 86, 89) else 32 if number in (100, 103) else 8
     if case.kernel == "attend" and dict(case.dims)["d"] > 64:
         return 128  # outside its loop; with 8 warps there are none, and it is 17 to 20% slower
     if (case.kernel, case.schedule) == ("of_keys", "groups"):

@@ -120,7 +120,7 @@ def each_is(kind: tuple[Reads, str], names: str) -> dict[str, tuple[Reads, str]]
 
 
 ATTRIBUTES: dict[str, tuple[Reads, str]] = {
-    **each_is(WHOLE, "at axis base bytes groups index line nest number offset pingpong producers unroll"),
+    **each_is(WHOLE, "at axis base bytes groups index line nest number offset pending pingpong producers unroll"),
     **each_is(COUNT, "apart blocks parts stages steps"),
     **each_is(WHOLES, "axes outer pieces"),
     **each_is(

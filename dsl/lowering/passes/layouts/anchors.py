@@ -293,8 +293,11 @@ class _Anchors:
         if given is None and pin is None:
             given = self.pinned_accumulator(op)
         rule, found = self.instructions_for(op, (shape, modifier, loc), given, pin)
-        subject = op.result.name or op.operands[2].name or min(names, default="product")
-        instruction = self.choose_instruction(op, subject, found, rule, groups, None if shape is None else loc)
+        subject = self.subject_of(op, names)
+        others = {self.subject_of(each, names) for each in self.dots if each.result in joined}
+        # A line `instruction` is for all products that share a layout, and an option for one subject.
+        line = f"instruction {subject}: mma.sync.{{option}}" if groups is None and others == {subject} else None
+        instruction = self.choose_instruction(op, subject, found, rule, groups, None if shape is None else loc, line)
         way = isinstance(instruction, Warpgroups)
         self.by_groups = dict.fromkeys(joined, way) | {subject: way} | self.by_groups
         if isinstance(instruction, Warpgroups):
@@ -311,6 +314,10 @@ class _Anchors:
         near = (1, 1) if pin is None else said_of_product(pin, self.warps)[1]
         layout = accumulator_layout(instruction, c.shape, split, near, self.warps, pin)
         return layout, split if pin is None or "contiguous" not in pin.parts else None
+
+    def subject_of(self, op: Op, names: set[str]) -> str:
+        """Returns the name by which a schedule knows a product, given the names of values that share its layout."""
+        return op.result.name or op.operands[2].name or min(names, default="product")
 
     def check_pin_of_groups(self, subject: str, pin: Pin | None) -> None:
         """Raises TileError `layout` for a pin that wgmma cannot follow. wgmma fixes which rows belong to each warp (PTX
@@ -361,9 +368,11 @@ class _Anchors:
                 raise TileError("instruction", op.loc, message, "one instruction for both")
 
     def choose_instruction(
-        self, op: Op, subject: str, found: list[Mma], rule: Mma, groups: Warpgroups | None, named: Loc | None
-    ) -> Mma | Warpgroups:
-        """Returns the requested instruction, or the default instruction if none is requested. Products with the same
+        self, op: Op, subject: str, found: list[Mma], rule: Mma, groups: Warpgroups | None, named: Loc | None,
+        line: str | None,
+    ) -> Mma | Warpgroups:  # fmt: skip
+        """Returns the requested instruction, or the default instruction if none is requested. `line` is the schedule
+        line that requests another one, or None for a line `choose`. Products with the same
         name (subtiles or unrolled iterations of a product) must all use wgmma, or all use mma.sync, like the first of
         them. The same applies to products that share the layout of the accumulator."""
         way = self.by_groups.get(op.result, self.by_groups.get(subject))
@@ -383,7 +392,7 @@ class _Anchors:
             because=why,
             costs={i.written: work // (i.m * i.n * i.k) for i in found},
             unit="instructions a block",
-            line=f"instruction {subject}: mma.sync.{{option}}" if groups is None else None,
+            line=line,
             pinned=named,
         )
         return chosen

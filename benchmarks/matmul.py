@@ -27,7 +27,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,6 @@ import matmul_fused
 import matmul_kinds
 from harness import Benchmark, Call, LeftOut, Shape, Yardstick, parser, run
 from matmul_arrays import TYPES, Arrays, extents_of, host_operands, read_b, registers
-from msgspec.structs import replace
 
 import dsl
 

@@ -20,13 +20,12 @@ import argparse
 import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from harness import Benchmark, Call, LeftOut, Shape, Yardstick, parser, run
-from msgspec.structs import replace
 
 import dsl
 

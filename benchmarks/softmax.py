@@ -16,14 +16,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import softmax_fused
 from harness import Benchmark, Call, Interval, LeftOut, Shape, interleaved, parser, run
-from msgspec.structs import replace
 from softmax_arrays import BOUNDS, fewer_rows, numpy_type, sampled_error, torch_type
 
 import dsl

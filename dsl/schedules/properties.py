@@ -524,8 +524,8 @@ _ROWS = (
         Whole(0, 32),
         # With two loops for each tile, one of which copies data for the next tile, the kernel takes 289 us. With a
         # single loop, which checks in each iteration for which tile it copies, the kernel takes 337 us.
-        "Persistent blocks: as many as run at once, N on each multiprocessor. Of B blocks, each takes every B-th tile. "
-        "0: one block a tile.",
+        "Persistent blocks, or clusters: as many as run at once, N blocks on each multiprocessor. Of B blocks, each "
+        "takes every B-th tile. 0: one block a tile.",
         "persistent 1",
     ),
     PropertyRow(
@@ -621,8 +621,8 @@ _ROWS = (
         Whole(1, 64),
         # 64 rows of 1023 f16 take 33,152 warp instructions element by element, and 23,808 with `align`.
         "The rows of these values, and all that lies as they do, begin anywhere and are accessed N elements at a time "
-        "from multiples of N on; fewer than N before and behind are accessed apart. Rows known to begin at multiples "
-        "of N are unchanged. 1: rows are accessed as they begin. Default: 16 bytes for rows that are reduced.",
+        "from multiples of N on; fewer than N before and behind are accessed apart. Tiles of a persistent block are "
+        "multiples of N apart. Rows known to begin at multiples of N are unchanged. 1: rows are accessed as they begin. Default: 16 bytes for rows that are reduced.",
         "align v: 8",
     ),
     PropertyRow(

@@ -94,7 +94,8 @@ schedule four of groups:
     stage a, b: shared
     persistent 0
 """
-TEXT += TEXT[TEXT.index("kernel groups") :].replace("groups", "boxes").replace("stage a, b: shared", "stage a, b: tma")
+BOXES = "stage a, b: tma\n    choose wgmma_wait.acc: next"
+TEXT += TEXT[TEXT.index("kernel groups") :].replace("groups", "boxes").replace("stage a, b: shared", BOXES)
 """And the same by copies of boxes."""
 TEXT += TEXT[TEXT.index("kernel boxes") :].replace("boxes", "stored") + "    stage c: tma\n"
 """And with the result stored by TMA."""
@@ -326,6 +327,7 @@ FAULTS = [
     Fault("pieces", "rows", swapped("div"), "out", lane=False),
     Fault("align", "rows", swapped("sub", 0), "e", lane=False),
     Fault("loop", "rows", swapped("sub", 0), "e", lane=False),
+    Fault("loads_once", "rows", swapped("sub", 0), "e", lane=False),
     Fault("turned", "product", swapped("dot"), "acc", lane=False),
     Fault("earlier_iterations", "rows", swapped("div"), "out", lane=False),
     Fault("stage", "rows", swapped("sub", -1), "turned", lane=False),

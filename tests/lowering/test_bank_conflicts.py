@@ -71,9 +71,11 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[Key, list[int]]]:
     found: dict[Key, list[int]] = defaultdict(lambda: [0, 0])
     plain = SharedSpace.place
 
-    def place(self: SharedSpace, address: Any, size: int, g: Any, site: Any, write: bool, counters: Any) -> Any:
+    def place(
+        self: SharedSpace, address: Any, size: int, g: Any, site: Any, write: bool, counters: Any, *arrives: bool
+    ) -> Any:
         before = (counters.shared_wavefronts, counters.shared_ideal) if counters else (0, 0)
-        out = plain(self, address, size, g, site, write, counters)
+        out = plain(self, address, size, g, site, write, counters, *arrives)
         if counters:
             at = site.location
             row = found[(Path(at.file).name, at.line, at.column), write]

@@ -11,6 +11,7 @@ from warpgroup_products import arrays, check, text
 
 import dsl
 from dsl.lowering.ir.function import Op, Value
+from dsl.lowering.ir.location import TileError
 from dsl.lowering.passes.defer_waits import Deferred
 from dsl.runtime import FindingError, assemble
 
@@ -34,13 +35,13 @@ LINES = {
 }
 
 
-def product(*lines: str, stages: int = 3) -> str:
+def product(*lines: str, stages: int = 5) -> str:
     return text(64, 64, 64, 4, "stage a, b: tma", f"pipeline p: {stages}", *lines)
 
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("lines", LINES)
-@pytest.mark.parametrize("k", [64, 192, 584])
+@pytest.mark.parametrize("k", [64, 320, 584])
 def test_products_are_numpys(lines: str, k: int, device: str) -> None:
     """One iteration, as many as stages, and more with a part of one; also more tiles than blocks run at once."""
     skip_without_boxes(device)
@@ -73,9 +74,14 @@ def test_the_wait_is_a_choice(lines: list[str], deferred: bool) -> None:
     assert made.spill_stores == 0 and "C75" not in made.log, made.log
 
 
-def test_a_ring_of_one_stage_waits_at_once() -> None:
-    """Else the producer would wait for the stage that the next iteration waits for."""
-    module = dsl.parse(product(stages=1), device="emulator")
+@pytest.mark.parametrize(("stages", "lines"), [(4, []), (1, ["choose wgmma_wait.acc: next"])])
+def test_short_rings_wait_at_once(stages: int, lines: list[str]) -> None:
+    """With one stage, the producer would wait for what the next iteration waits for."""
+    module = dsl.parse(product(*lines, stages=stages), device="emulator")
+    if lines:
+        with pytest.raises(TileError, match="wgmma_wait"):
+            module.compile("product", m=128, n=64, k=512, T="f16", O="f32")
+        return
     assert "wait_group.sync.aligned 1;" not in module.compile("product", m=128, n=64, k=512, T="f16", O="f32").ptx
 
 

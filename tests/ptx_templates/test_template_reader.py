@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from dataclasses import FrozenInstanceError
 
 import pytest
 
@@ -168,7 +167,7 @@ def test_a_row_that_makes_no_sense_is_refused_with_its_place(old, new, message):
     ("said", "message"),
     [
         ("", "row 'add.u32': product: 'product'"),
-        ('product = { m = 16, n = 8, k = 8, a = "{type}", b = "u32" }', "product: .* missing .* 'c'"),
+        ('product = { m = 16, n = 8, k = 8, a = "{type}", b = "u32" }', "product: .*[Mm]issing .* 'c'"),
         ('product = { m = 16, n = 8, k = 8, a = "{type}", b = "u32", c = "u32", d = "u32" }', "product: .*'d'"),
     ],
 )
@@ -180,7 +179,7 @@ def test_a_product_without_its_fields_is_refused_with_its_place(said, message):
 def test_instructions_are_frozen_and_built_once():
     row = instruction("vote.sync.any.pred")
     assert instruction("vote.sync.any.pred") is row
-    with pytest.raises(FrozenInstanceError):
+    with pytest.raises(AttributeError, match="immutable"):
         row.name = "another"
 
 

@@ -59,7 +59,7 @@ REDUNDANT: dict[str, dict[str, str]] = {
     },
     "boxes": {TOGETHER: "drop bar.warp.sync #0"},
     "boxes, out too": {TOGETHER: "drop bar.warp.sync #2"},
-    "a cluster": {TOGETHER: "drop bar.warp.sync #0 #1"},
+    "a cluster": {TOGETHER: "drop bar.warp.sync #0"},
     "turns": {
         REGISTERS: "drop setmaxnreg.inc.sync.aligned.u32 #0",
         DELAY: "drop the branch behind mbarrier.try_wait.parity.shared.b64 #2, "

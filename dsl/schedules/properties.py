@@ -622,7 +622,8 @@ _ROWS = (
         # 64 rows of 1023 f16 take 33,152 warp instructions element by element, and 23,808 with `align`.
         "The rows of these values, and all that lies as they do, begin anywhere and are accessed N elements at a time "
         "from multiples of N on; fewer than N before and behind are accessed apart. Tiles of a persistent block are "
-        "multiples of N apart. Rows known to begin at multiples of N are unchanged. 1: rows are accessed as they begin. Default: 16 bytes for rows that are reduced.",
+        "multiples of N apart. Rows known to begin at multiples of N are unchanged. 1: rows are accessed as they "
+        "begin. Default: 16 bytes for rows that are reduced.",
         "align v: 8",
     ),
     PropertyRow(

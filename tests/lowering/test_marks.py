@@ -111,7 +111,6 @@ def test_each_wait_stands_between_marks(case: str) -> None:
         "product": {
             "wait for a free stage",
             "wait for a full stage",
-            "wait for earlier products",
             "wait for products",
             "barrier of the warp",
             "wait for stores",

@@ -92,3 +92,25 @@ def test_tiles_of_a_block_are_multiples_apart() -> None:
         kernel = compile_kernel(text, args, arch="sm_90a")
         launch(kernel, args)
         assert grid_of(kernel.variant, args) == (blocks, 1, 1)
+
+
+@pytest.mark.parametrize("bounds", ["0, n", "n, 0, -1", "n + 4, 4, -3"])
+@pytest.mark.parametrize("n", [0, 1, 5])
+def test_loads_ahead_of_loops_up_and_down(bounds: str, n: int) -> None:
+    """A loop without iterations loads nothing: its elements are outside of the tensor there."""
+    text = f"""
+kernel k(y: f32[32], w: f32[c], n: s32, first: s32):
+    grid 1
+    total = zeros(f32[32])
+    for i in range({bounds}):
+        total = total + w[first : first + 32] * (i + 1).to(f32)
+    y[0:32] = total
+
+schedule s of k:
+    warps = 1
+    choose reload.w: once
+"""
+    w = np.arange(32, dtype=np.float32)
+    args = {"y": np.ones(32, np.float32), "w": w, "n": n, "first": 0 if n else 1 << 20}
+    run(text, args, arch="sm_90a")
+    np.testing.assert_array_equal(args["y"], w * sum(i + 1 for i in eval(f"range({bounds})")))

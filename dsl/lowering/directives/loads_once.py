@@ -18,6 +18,7 @@ from dsl.lowering.building.iterations import known_iterations
 from dsl.lowering.directives.places import also
 from dsl.lowering.directives.resident import ONCE
 from dsl.lowering.directives.slices import impure, leaves_of, located, slice_of, without
+from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Block, Function, Op, Value, blocks_of, walk
 from dsl.lowering.ops import operand
 from dsl.lowering.ops.memory import leave_out, writes
@@ -62,7 +63,8 @@ def _where_iterated(function: Function, loop: Op, ahead: list[Op], chosen: Colle
     """Masks loads off where the loop has no iterations: their elements may be outside of their tensors there."""
     b, made = Builder(located(function, loop)), Block()
     with b.region(made):
-        there = b.value("lt", *loop.operands[:2])
+        start, stop, step = loop.operands[:3]
+        there = b.value("gt" if (constant_of(step) or 0) < 0 else "lt", start, stop)
         for op in ahead:
             if op in chosen:
                 mask, offset = operand(op, "mask"), operand(op, "offset")

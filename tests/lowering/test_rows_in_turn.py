@@ -114,3 +114,28 @@ schedule s of k:
     args = {"y": np.ones(32, np.float32), "w": w, "n": n, "first": 0 if n else 1 << 20}
     run(text, args, arch="sm_90a")
     np.testing.assert_array_equal(args["y"], w * sum(i + 1 for i in eval(f"range({bounds})")))
+
+
+@pytest.mark.parametrize("lines", ["", "instruction acc: wgmma", "instruction acc: wgmma\n    stage a, b, bias: tma"])
+def test_operands_of_products_stay_in_their_loop(lines: str) -> None:
+    """All tiles load the same of b and bias. But copies of products and of TMA are made in a loop."""
+    text = f"""
+kernel k(c: f32[m, n], a: f16[m, k], b: f16[n, k], bias: f32[n]; TM = 64, TN = 64, TK = 64):
+    grid cdiv(m, TM)
+    i = block(0) * TM
+    acc = dot(a[i : i + TM, 0 : TK], b[0 : TN, 0 : TK].T)
+    c[i : i + TM, 0 : TN] = acc + bias[0 : TN][None, :]
+
+schedule s of k:
+    warps = 4
+    persistent 1
+    {lines}
+"""
+    source = np.random.default_rng(5)
+    a, b = (source.integers(-3, 4, shape).astype(np.float16) for shape in ((400, 64), (64, 64)))
+    args = {"c": np.zeros((400, 64), np.float32), "a": a, "b": b, "bias": np.arange(64, dtype=np.float32)}
+    kernel = compile_kernel(text, args, arch="sm_90a")
+    launch(kernel, args)
+    np.testing.assert_array_equal(args["c"], a.astype(np.float32) @ b.T.astype(np.float32) + args["bias"])
+    assert not any(is_load(op) and op.operands[0].name == "b" for op in kernel.ops)
+    assert ("wgmma" in lines) == ("cp.async.bulk.tensor" in kernel.ptx)

@@ -92,3 +92,50 @@ def test_tiles_of_a_block_are_multiples_apart() -> None:
         kernel = compile_kernel(text, args, arch="sm_90a")
         launch(kernel, args)
         assert grid_of(kernel.variant, args) == (blocks, 1, 1)
+
+
+@pytest.mark.parametrize("bounds", ["0, n", "n, 0, -1", "n + 4, 4, -3"])
+@pytest.mark.parametrize("n", [0, 1, 5])
+def test_loads_ahead_of_loops_up_and_down(bounds: str, n: int) -> None:
+    """A loop without iterations loads nothing: its elements are outside of the tensor there."""
+    text = f"""
+kernel k(y: f32[32], w: f32[c], n: s32, first: s32):
+    grid 1
+    total = zeros(f32[32])
+    for i in range({bounds}):
+        total = total + w[first : first + 32] * (i + 1).to(f32)
+    y[0:32] = total
+
+schedule s of k:
+    warps = 1
+    choose reload.w: once
+"""
+    w = np.arange(32, dtype=np.float32)
+    args = {"y": np.ones(32, np.float32), "w": w, "n": n, "first": 0 if n else 1 << 20}
+    run(text, args, arch="sm_90a")
+    np.testing.assert_array_equal(args["y"], w * sum(i + 1 for i in eval(f"range({bounds})")))
+
+
+@pytest.mark.parametrize("lines", ["", "instruction acc: wgmma", "instruction acc: wgmma\n    stage a, b, bias: tma"])
+def test_operands_of_products_stay_in_their_loop(lines: str) -> None:
+    """All tiles load the same of b and bias. But copies of products and of TMA are made in a loop."""
+    text = f"""
+kernel k(c: f32[m, n], a: f16[m, k], b: f16[n, k], bias: f32[n]; TM = 64, TN = 64, TK = 64):
+    grid cdiv(m, TM)
+    i = block(0) * TM
+    acc = dot(a[i : i + TM, 0 : TK], b[0 : TN, 0 : TK].T)
+    c[i : i + TM, 0 : TN] = acc + bias[0 : TN][None, :]
+
+schedule s of k:
+    warps = 4
+    persistent 1
+    {lines}
+"""
+    source = np.random.default_rng(5)
+    a, b = (source.integers(-3, 4, shape).astype(np.float16) for shape in ((400, 64), (64, 64)))
+    args = {"c": np.zeros((400, 64), np.float32), "a": a, "b": b, "bias": np.arange(64, dtype=np.float32)}
+    kernel = compile_kernel(text, args, arch="sm_90a")
+    launch(kernel, args)
+    np.testing.assert_array_equal(args["c"], a.astype(np.float32) @ b.T.astype(np.float32) + args["bias"])
+    assert not any(is_load(op) and op.operands[0].name == "b" for op in kernel.ops)
+    assert ("wgmma" in lines) == ("cp.async.bulk.tensor" in kernel.ptx)

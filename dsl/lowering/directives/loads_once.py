@@ -18,27 +18,39 @@ from dsl.lowering.building.iterations import known_iterations
 from dsl.lowering.directives.places import also
 from dsl.lowering.directives.resident import ONCE
 from dsl.lowering.directives.slices import impure, leaves_of, located, slice_of, without
-from dsl.lowering.ir.function import Block, Function, Op, Value, blocks_of, walk
+from dsl.lowering.directives.tma import TMA
+from dsl.lowering.ir.fold import constant_of
+from dsl.lowering.ir.function import Block, Function, Op, Value, blocks_of, uses, walk
 from dsl.lowering.ops import operand
 from dsl.lowering.ops.memory import leave_out, writes
-from dsl.lowering.plan.tile_loads import is_load
+from dsl.lowering.plan.tile_loads import feeds_product, is_load
 
 
 def loads_once(function: Function) -> None:
     """Moves chosen loads in front of loops. By default, these are the loads of persistent blocks. A schedule may also
     choose for optional tensors that are absent here."""
     function.choices.excuse(*(f"reload.{p.name}" for p in function.params if p.value is None))
-    written = {op.operands[0] for op in walk(function.body) if writes(op)}
+    ops, users = walk(function.body), uses(function.body)
+    kept = {op for op in ops if is_load(op) and _is_copied(function, op, users)}
+    written = {op.operands[0] for op in ops if writes(op)}
+    kept.update(op for op in ops if is_load(op) and op.operands[0] in written)
     for block in list(blocks_of(function.body)):
         for loop in [op for op in block.ops if op.spec.control.counters]:
-            _move(function, block, loop, written)
+            _move(function, block, loop, kept)
 
 
-def _move(function: Function, block: Block, loop: Op, written: Collection[Value]) -> None:
+def _is_copied(function: Function, load: Op, users: dict[Value, list[Op]]) -> bool:
+    """Whether a load becomes a copy of its loop: by TMA, or by default, since a product reads it. For that, `stage`
+    needs it there. The copy may then be resident (`resident.py`)."""
+    said = function.by_subject("stage", str).get(load.operands[0].name or "")
+    return said == TMA or (said is None and feeds_product(load, users))
+
+
+def _move(function: Function, block: Block, loop: Op, kept: Collection[Op]) -> None:
     body, of_tiles = loop.regions[0], bool(loop.attrs.get("tiles"))
     chosen, moved = list[Op](), set[Op]()
     for op in body.ops:
-        if not is_load(op) or op.operands[0] in written or op.attrs["cache"] == "volatile":
+        if not is_load(op) or op in kept or op.attrs["cache"] == "volatile":
             continue
         part = slice_of(body.ops, op.operands)
         if impure(part) is not None or leaves_of(part, op.operands).intersection(body.args):
@@ -62,7 +74,8 @@ def _where_iterated(function: Function, loop: Op, ahead: list[Op], chosen: Colle
     """Masks loads off where the loop has no iterations: their elements may be outside of their tensors there."""
     b, made = Builder(located(function, loop)), Block()
     with b.region(made):
-        there = b.value("lt", *loop.operands[:2])
+        start, stop, step = loop.operands[:3]
+        there = b.value("gt" if (constant_of(step) or 0) < 0 else "lt", start, stop)
         for op in ahead:
             if op in chosen:
                 mask, offset = operand(op, "mask"), operand(op, "offset")

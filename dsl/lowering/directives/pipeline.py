@@ -121,7 +121,8 @@ def pipeline(function: Function, target: Target) -> None:
     if said.get(TILE, 1) > 1 and not any(nest.name == TILE for nest in found):
         loc = function.lines.get(("pipeline", TILE))
         message = "a block copies nothing at the head of each of its tiles"
-        raise TileError("schedule", loc, message, "stage NAMES: tma, for what a tile loads ahead of its loops")
+        hint = "stage NAMES: tma, for what a tile loads ahead of its loops; or choose reload.NAME: always"
+        raise TileError("schedule", loc, message, hint)
     for nest in found:
         nest.drop_single_iterations(function)
     facts, levels = facts_now(function), list[PipelinedLoop]()

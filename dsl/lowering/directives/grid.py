@@ -35,7 +35,7 @@ from math import prod
 from typing import Any
 
 from dsl.lowering.building.builder import Builder
-from dsl.lowering.directives.places import also
+from dsl.lowering.directives.places import add_to_mask
 from dsl.lowering.directives.slices import located, reached
 from dsl.lowering.directives.tile_order import TileOrder
 from dsl.lowering.directives.tma import LEAST_ROW, TMA
@@ -48,8 +48,8 @@ from dsl.lowering.ir.plugins import Opening
 from dsl.lowering.ir.types import INDEX, TileType
 from dsl.lowering.known.facts import facts_now
 from dsl.lowering.known.forms import ScalableForms
-from dsl.lowering.ops import OPS, operand
-from dsl.lowering.ops.memory import BONDS, by_threads, leave_out, space_of, writes
+from dsl.lowering.ops import OPS
+from dsl.lowering.ops.memory import BONDS, by_threads, space_of, writes
 from dsl.lowering.plan.products import are_nested, flaw_of_loops, has_wgmma, is_wgmma
 from dsl.lowering.plan.tile_loads import feeds_product, is_load, place_of, row_bytes
 
@@ -448,14 +448,11 @@ def write_where(function: Function, there: Value, accesses: Callable[[Op], bool]
             if not by_threads(op) or op.operands[0] not in written or not accesses(op):
                 continue
             b, before = Builder(located(function, op)), Block()
-            mask, offset = operand(op, "mask"), operand(op, "offset")
-            assert offset is not None
             with b.region(before):
-                on = b.broadcast(there, offset.tile.shape) if mask is None else also(b, mask, there)
-            leave_out(op, "mask")
-            of_box = {"there": there} if "box" in op.attrs else {}  # a TMA store has no mask, only one condition
-            op.operands += [on, *of_box.values()]
-            op.attrs["has"] = [*op.attrs["has"], "mask", *of_box]
+                add_to_mask(b, op, there)
+            if "box" in op.attrs:  # a TMA store has no mask, only one condition
+                op.operands.append(there)
+                op.attrs["has"] = [*op.attrs["has"], "there"]
             at = block.ops.index(op)
             block.ops[at:at] = before.ops
 

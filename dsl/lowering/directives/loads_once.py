@@ -15,14 +15,13 @@ from collections.abc import Collection
 
 from dsl.lowering.building.builder import Builder
 from dsl.lowering.building.iterations import known_iterations
-from dsl.lowering.directives.places import also
+from dsl.lowering.directives.places import add_to_mask
 from dsl.lowering.directives.resident import ONCE
 from dsl.lowering.directives.slices import impure, leaves_of, located, slice_of, without
 from dsl.lowering.directives.tma import TMA
 from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Block, Function, Op, Value, blocks_of, uses, walk
-from dsl.lowering.ops import operand
-from dsl.lowering.ops.memory import leave_out, writes
+from dsl.lowering.ops.memory import writes
 from dsl.lowering.plan.tile_loads import feeds_product, is_load
 
 
@@ -30,13 +29,11 @@ def loads_once(function: Function) -> None:
     """Moves chosen loads in front of loops. By default, these are the loads of persistent blocks. A schedule may also
     choose for optional tensors that are absent here."""
     function.choices.excuse(*(f"reload.{p.name}" for p in function.params if p.value is None))
-    ops, users = walk(function.body), uses(function.body)
-    kept = {op for op in ops if is_load(op) and _is_copied(function, op, users)}
-    written = {op.operands[0] for op in ops if writes(op)}
-    kept.update(op for op in ops if is_load(op) and op.operands[0] in written)
+    written = {op.operands[0] for op in walk(function.body) if writes(op)}
+    users = uses(function.body)
     for block in list(blocks_of(function.body)):
         for loop in [op for op in block.ops if op.spec.control.counters]:
-            _move(function, block, loop, kept)
+            _move(function, block, loop, written, users)
 
 
 def _is_copied(function: Function, load: Op, users: dict[Value, list[Op]]) -> bool:
@@ -46,14 +43,15 @@ def _is_copied(function: Function, load: Op, users: dict[Value, list[Op]]) -> bo
     return said == TMA or (said is None and feeds_product(load, users))
 
 
-def _move(function: Function, block: Block, loop: Op, kept: Collection[Op]) -> None:
+def _move(function: Function, block: Block, loop: Op, written: Collection[Value], users: dict[Value, list[Op]]) -> None:
     body, of_tiles = loop.regions[0], bool(loop.attrs.get("tiles"))
     chosen, moved = list[Op](), set[Op]()
     for op in body.ops:
-        if not is_load(op) or op in kept or op.attrs["cache"] == "volatile":
+        if not is_load(op) or op.operands[0] in written or op.attrs["cache"] == "volatile":
             continue
         part = slice_of(body.ops, op.operands)
-        if impure(part) is not None or leaves_of(part, op.operands).intersection(body.args):
+        is_same = impure(part) is None and leaves_of(part, op.operands).isdisjoint(body.args)
+        if not is_same or _is_copied(function, op, users):
             continue
         name, rule = op.operands[0].name or "tensor", "once" if of_tiles else "always"
         why = "all tiles of a block load the same elements" if of_tiles else ""
@@ -78,11 +76,6 @@ def _where_iterated(function: Function, loop: Op, ahead: list[Op], chosen: Colle
         there = b.value("gt" if (constant_of(step) or 0) < 0 else "lt", start, stop)
         for op in ahead:
             if op in chosen:
-                mask, offset = operand(op, "mask"), operand(op, "offset")
-                assert offset is not None
-                on = b.broadcast(there, offset.tile.shape) if mask is None else also(b, mask, there)
-                leave_out(op, "mask")
-                op.operands.append(on)
-                op.attrs["has"] = [*op.attrs["has"], "mask"]
+                add_to_mask(b, op, there)
             made.ops.append(op)
     return made.ops

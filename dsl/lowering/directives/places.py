@@ -19,6 +19,7 @@ from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Op, Value
 from dsl.lowering.known.affine import AffineOffsets
 from dsl.lowering.known.forms import Forms
+from dsl.lowering.ops.memory import leave_out, operand
 
 Shape = tuple[int, ...]
 
@@ -132,6 +133,16 @@ def scalar_of(value: Value) -> Value | None:
     while value.tile.shape and value.op is not None and value.op.spec.elements.splat and value.op.operands:
         value = value.op.operands[0]
     return None if value.tile.shape else value
+
+
+def add_to_mask(b: Builder, op: Op, condition: Value) -> None:
+    """Adds `condition`, a scalar, to the mask of an access, or gives it this mask."""
+    mask, offset = operand(op, "mask"), operand(op, "offset")
+    assert offset is not None
+    on = b.broadcast(condition, offset.tile.shape) if mask is None else also(b, mask, condition)
+    leave_out(op, "mask")
+    op.operands.append(on)
+    op.attrs["has"] = [*op.attrs["has"], "mask"]
 
 
 def also(b: Builder, mask: Value, condition: Value) -> Value:

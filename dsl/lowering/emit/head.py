@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import reduce
+from functools import cached_property, reduce
 from operator import or_
 
 from dsl.lowering.emit.calls import Calls
@@ -30,18 +30,13 @@ class Head:
     """
 
     def __init__(self, text: Text, calls: Calls, function: Function):
-        self.text, self.calls = text, calls
+        self.text, self.calls, self._choices = text, calls, function.choices
         # A matrix product of size 8192 takes 5 % longer with the option `place`, and 1 % longer with `head`. The five
         # other measured kernels take at most 2 % longer (docs/measurements.md). Stretches help epilogues, whose
         # addresses spilled when they were computed at the start of the kernel.
         options = {name: name for name in (STRETCHES, SHUFFLED, HEAD, PLACE)}
         rule = SHUFFLED if _sums_of_loops(function) >= MANY_SUMS else STRETCHES
         self.where = function.choices.choose("hoist", "thread", options, rule, because=BECAUSE)
-        # In f16 products, uniform registers for the warp groups' descriptors take 0.995 to 0.997 of the time. Where few
-        # registers are left they may be slower: 1.03 in gradients of keys with heads of 64.
-        self.is_uniform = any(op.spec.wgmma for op in walk(function.body)) and function.choices.choose(
-            "descriptor", "wgmma", {"uniform": True, "thread": False}, "uniform", because="the same in all lanes"
-        )
         self.first: Lines = []
         self._lines: Lines = self.first  # the lines at the start of the current stretch
         self._known: dict[str, str] = {}
@@ -191,10 +186,17 @@ class Head:
         return "0" if total is None else total
 
     def of_warp(self, bases: tuple[int, ...]) -> str:
-        """Like `linear`, for bases of a warp's bits alone, where all threads of the warp run. If `is_uniform`,
-        the value comes from the first lane. This tells ptxas that it is the same in all lanes."""
-        value = self.linear(bases)
-        return self._of_lane(value, "0") if self.is_uniform else value
+        """Like `linear`, for bases of a warp's bits alone, where all threads of the warp run. The value comes from the
+        first lane. This tells ptxas that it is the same in all lanes."""
+        return self._of_lane(self.linear(bases), "0")
+
+    @cached_property
+    def has_uniform_descriptors(self) -> bool:
+        """Whether the places of warp groups in descriptors of wgmma are in uniform registers. In f16 products this
+        takes 0.995 to 0.997 of the time. Where few registers are left it may be slower: 1.03 in gradients of keys with
+        heads of 64."""
+        ways, because = {"uniform": True, "thread": False}, "the same in all lanes"
+        return self._choices.choose("descriptor", "wgmma", ways, "uniform", because=because)
 
     def chosen(self, layout: Layout | None) -> str | None:
         """Returns a flag (i1) that is true in one of the threads that hold the same elements. For a scalar (no layout),

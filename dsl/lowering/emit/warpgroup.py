@@ -145,8 +145,9 @@ def descriptor(w: Writer, view: Value, atoms: SwizzleAtoms, bases: tuple[int, ..
         address = w.let(f"add i32 {address}, {atoms.base}")
     if stage is not None:
         address = w.let(f"add i32 {address}, {SharedAddress(w, op, stage, None).stage_offset(stage)}")
+    of_group = w.head.of_warp if w.head.has_uniform_descriptors else w.head.linear
     if any(bases):
-        address = w.let(f"add i32 {address}, {w.head.of_warp(bases)}")
+        address = w.let(f"add i32 {address}, {of_group(bases)}")
     start = w.let(f"zext i32 {w.let(f'lshr i32 {address}, 4')} to i64")
     fields = atoms.fields
     return w.let(f"or i64 {start}, {fields - (1 << 64) if fields >> 63 else fields}")

@@ -100,7 +100,10 @@ row(
 )  # fmt: skip
 # Signals that this warp has read the stage of the iteration. With a third operand, the number of another iteration, it
 # signals nothing for earlier iterations.
-row("consumer_release", (2, 3), nothing, "stages", operands="shared index", acts="synchronizes")
+row(
+    "consumer_release", (2, 3), nothing, "stages", operands="shared index", acts="synchronizes",
+    access=MemoryAccess(at_pipeline="free"),
+)  # fmt: skip
 # The warp groups take turns: one after another, they run the operations between `pingpong_begin` and `pingpong_end`.
 # Each of the `groups` warp groups has an mbarrier. These mbarriers follow those of the stages.
 row(

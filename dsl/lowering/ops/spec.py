@@ -144,15 +144,15 @@ class MemoryAccess(Struct, frozen=True, dict=True):
     `under_mask`: which masks one wide access allows, as the name of a field of `Facts`. "convex": if the first and the
         last flag are on, all flags are on. "falls": all flags after an off flag are off. "same": all flags are equal.
     `waits`: a text that names what the threads wait for. Fields in braces are replaced by attributes.
-    `at_pipeline`: what the operation does in a pipeline. It may "fill" a stage or "wait" for one. With `pingpong`,
-        where warp groups take turns, it may "begin" or "end" the turn of a warp group.
+    `at_pipeline`: what the operation does in a pipeline. It may "fill" a stage, "wait" for one, or "free" it. With
+        `pingpong`, where warp groups take turns, it may "begin" or "end" the turn of a warp group.
     """
 
     effects: Effects = untouched
     kind: Literal["", "read", "write", "update"] = ""
     under_mask: Literal["convex", "falls", "same"] = "same"
     waits: str = ""
-    at_pipeline: Literal["", "fill", "wait", "begin", "end"] = ""
+    at_pipeline: Literal["", "fill", "wait", "free", "begin", "end"] = ""
 
     @cached_property
     def touches(self) -> bool:

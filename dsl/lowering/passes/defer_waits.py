@@ -18,6 +18,8 @@ from __future__ import annotations
 
 from itertools import groupby
 
+from msgspec import Struct
+
 from dsl.lowering.ir.function import Block, Function, Op, Value, blocks_of, replace_uses, uses
 from dsl.lowering.ir.types import ViewType
 from dsl.lowering.ops import OPS
@@ -34,25 +36,29 @@ def defer_waits(function: Function) -> None:
                 found.apply(function, block)
 
 
-class Deferred:
-    """The products, waits, and uses of the pipeline in the body of a loop whose waits can be deferred."""
+class Deferred(Struct):
+    """A loop whose waits can be deferred: its products, their waits, and the release of the stage that they read."""
 
-    def __init__(self, loop: Op, products: list[Op], waits: list[Op], release: Op):
-        self.loop, self.products, self.waits, self.release = loop, products, waits, release
+    loop: Op
+    products: list[Op]
+    waits: list[Op]
+    release: Op
 
     @classmethod
     def of(cls, function: Function, loop: Op) -> Deferred | None:
         """Finds them, or returns None if the loop does anything else with its accumulators, or has no pipeline of its
         own."""
         body = loop.regions[0]
-        products, waits = ([op for op in body.ops if op.name == name] for name in ("wgmma", "wgmma_wait"))
-        starts, releases = ([op for op in body.ops if op.name == f"consumer_{name}"] for name in ("wait", "release"))
-        if not products or not waits or len(starts) != 1 or len(releases) != 1 or any(op.regions for op in body.ops):
+        products = [op for op in body.ops if op.spec.wgmma]
+        waits = [op for op in body.ops if op.spec.acts == "awaits"]
+        steps = [op for op in body.ops if op.spec.access.at_pipeline]
+        if not products or not waits or any(op.regions for op in body.ops):
             return None
-        (start,), (release,) = starts, releases
-        turns = any(op.spec.access.at_pipeline in ("begin", "end") for op in body.ops)
+        if [op.spec.access.at_pipeline for op in steps] != ["wait", "free"]:  # else warp groups take turns, say
+            return None
+        start, release = steps
         own = start.operands == release.operands and start.operands[1] in body.args[loop.spec.control.counters :]
-        if turns or not own or release.attrs["stages"] < 2 or body.ops.index(release) < body.ops.index(waits[-1]):
+        if not own or release.attrs["stages"] < 2 or body.ops.index(release) < body.ops.index(waits[-1]):
             return None
         if not all(isinstance(op.operands[0].type, ViewType) and not op.attrs.get("from_zero") for op in products):
             return None

@@ -156,10 +156,12 @@ def by_hand(problem: Problem) -> tuple[Callable[[], object], str]:
 
 
 def plain(problem: Problem) -> tuple[Callable[[], object], str]:
-    """The product of peers/plain.tile, without a schedule: 128 x 256 results, k-tiles of 128 bytes."""
+    """The product of peers/plain.tile, without a schedule: 128 x 256 results, k-tiles of 128 bytes. Threads load bytes
+    of b that do not lie along k. Of these, a tile has 128 columns."""
     module, size = dsl.load(PLAIN_TEXT), problem.a.element_size()
     kernel = module.promoted if problem.dtype == "e4m3" else module.product
-    tile = {"TM": 128, "TN": 256, "TK": 128 // size}
+    rows, columns = (128, 256) if problem.b_t or size > 1 else (256, 128)
+    tile = {"TM": rows, "TN": columns, "TK": 128 // size}
     return lambda: kernel(*problem.arguments, **tile), ""
 
 

@@ -146,7 +146,7 @@ def test_all_points_at_once_cost_what_each_costs() -> None:
 
 
 COMPILED = {
-    "matmul": "wgmma mma_sync wgmma_tf32",
+    "matmul": "wgmma mma_sync",
     "attention": "attend_tile attend_four",
     "softmax": "lanes",
     "reduce": "columns",

@@ -67,6 +67,7 @@ DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
     ("product", "wgmma"): [
         {**square(4096), **ALONG_K},
         {**square(1004), **ALONG_K},
+        square(512),
         {**square(512), **ALONG_K},
         {**square(1008), **ALONG_K},
         {**square(5120), **ALONG_K},
@@ -74,9 +75,7 @@ DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
         square(4096),
         {**square(4096), **FUSED},
         {"m": 192, "n": 1024, "k": 4096, **ALONG_K},
-        square(512),
     ],
-    ("product", "wgmma_tf32"): [square(512), square(2048)],
     **{("grouped", name): [{**square(512), "g": 3, "sizes": 4, "t": 35}] for name in ("tile", "tma")},
     ("deal", "lanes"): [{"g": 3, "sizes": 4, "t": 35}],
     **{("by_blocks", name): [{**square(512), "kb": 4, "nb": 4}] for name in ("tile", "tma")},
@@ -168,7 +167,6 @@ TYPES = {
         {"T": "f32", "O": "f32", "B": "f32"},
         {"T": "e4m3", "O": "bf16", "B": "f32"},
     ],
-    ("product", "wgmma_tf32"): [{"T": "f32", "O": "f32", "B": "f32"}],
     ("product", "stream_k"): [{"T": "s8", "O": "s32", "B": "f32"}, {"T": "f32", "O": "f32", "B": "f32"}],
 }
 """Of kernels with several type parameters, those that are taken beside the first ones, by kernel and schedule."""
@@ -176,8 +174,6 @@ TYPES = {
 FIRST = {("conv", "groups"): 1, ("conv_nhwc", "tma"): 3, ("conv_nhwc", "taps"): 3}
 """How many of the first types a schedule takes, if not all: warp groups multiply no s4, nothing that is converted."""
 OF_ARGMAX = {"OF": "with_index", "JOIN": "first_largest", "EMPTY": -math.inf, "DONE": "place", "PAIRS": True}
-OTHERS = {("product", "wgmma_tf32")}
-"""Schedules of TYPES alone."""
 LEAST = {"e4m3": 89}
 """Types whose instructions not every target has, with the first that has them."""
 
@@ -256,10 +252,10 @@ def cases() -> list[Case]:
                     several = several and len(parameters) == 1  # combinations of two types may have no meaning
                     choices = max((len(t) for t in parameters.values()), default=1) if several else 1
                     choices = min(choices, FIRST.get((name, schedule), choices))
-                    for choice in range(0 if (name, schedule) in OTHERS else choices):
+                    for choice in range(choices):
                         types = tuple((p, t[min(choice, len(t) - 1)]) for p, t in parameters.items())
                         out.append(Case(path.name, name, schedule, tuple(dims.items()), types))
-                    if i < 2:
+                    if i < 3:
                         more = [tuple(each.items()) for each in TYPES.get((name, schedule), ())]
                         out += [Case(path.name, name, schedule, tuple(dims.items()), each) for each in more]
     return out

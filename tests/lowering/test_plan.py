@@ -212,10 +212,33 @@ def test_mma_sync_gets_warps_for_its_registers() -> None:
     assert made.variant.function.warps == 8 and "mma.sync" in made.body
 
 
-def test_a_type_that_wgmma_reads_along_k_alone() -> None:
-    across = {"strides": {"a": (16, 1), "b": (16, 1)}, "types": {"T": "s8", "O": "s32"}}
-    made = compiled(PRODUCT, constants={"TM": 128, "TN": 128, "TK": 64}, **across)
-    assert "mma.sync" in made.body and "wgmma" not in made.body
+@pytest.mark.parametrize("types", [{"T": "s8", "O": "s32"}, {"T": "e4m3", "O": "f32"}])
+def test_threads_load_bytes_across_k(types: dict[str, str]) -> None:
+    """wgmma reads bytes in shared memory along k alone, and left operands in registers, too. So one operand may lie
+    across k. If both do, `mma.sync` multiplies."""
+    rows, columns = (16, 1), (1, 16)
+    for a, b, way in (
+        (rows, columns, ""),
+        (rows, rows, "wgmma"),
+        (columns, columns, "wgmma"),
+        (columns, rows, "mma.sync"),
+    ):
+        made = compiled(PRODUCT, constants={"TM": 128, "TN": 256, "TK": 128}, strides={"a": a, "b": b}, types=types)
+        assert (way or "wgmma") in made.body and ("ldmatrix" in made.body) == bool(way)
+        assert made.variant.function.warps == 8
+
+
+def test_sums_that_are_added_apart_have_two_groups() -> None:
+    """Four groups have no registers for both sums: mma.sync took 406 us in place of 103 (e4m3, 4096, H200)."""
+    text = PRODUCT.replace("acc = dot(", "part = dot(").replace(", acc)", ")\n        acc = acc + part")
+    made = compiled(text, constants={"TM": 256, "TN": 128, "TK": 128}, types={"T": "e4m3", "O": "f32"})
+    assert "wgmma" in made.body and made.variant.function.warps == 8
+
+
+def test_wide_tiles_have_two_groups() -> None:
+    """16 warps leave a thread no registers for 192 columns: mma.sync spilled, in 14.9 ms in place of 0.2 (H200)."""
+    made = compiled(PRODUCT, constants={"TM": 256, "TN": 192, "TK": 64})
+    assert "wgmma" in made.body and made.variant.function.warps == 8
 
 
 REFUSED = """

@@ -65,7 +65,6 @@ def variants() -> list[tuple[Case, str]]:
             "four",
             "long",
             "wgmma",
-            "wgmma_tf32",
             "tma",
             "pairs",
             "taps",

@@ -150,15 +150,17 @@ def test_another_instruction_may_be_chosen() -> None:
 
 
 @pytest.mark.parametrize("lines", [(), ("stage a, b: tma",)])
-def test_what_threads_load_across_k_has_no_conflicts(lines: tuple[str, ...]) -> None:
-    """Four rows of a atom of 128 bytes, eight columns of each, two of them a thread's."""
-    c, a, b, wanted = arrays("f32", 128, 128, 96, right="across")
-    kernel = dsl.parse(text(64, 64, 32, 4, *lines, b="across"), device="emulator").compile(
-        "product", m=128, n=128, k=96, T="f32", O="f32"
-    )
+@pytest.mark.parametrize("dtype", ["f32", "s8"])
+def test_what_threads_load_across_k_has_no_conflicts(dtype: str, lines: tuple[str, ...]) -> None:
+    """f32: four rows of an atom of 128 bytes, eight columns of each, two of them a thread's. Bytes: eight rows."""
+    c, a, b, wanted = arrays(dtype, 128, 128, 256, right="across")
+    tile = (64, 64, 32, 4) if dtype == "f32" else (64, 128, 128, 8)
+    module = dsl.parse(text(*tile, *lines, b="across"), device="emulator")
+    kernel = module.compile("product", m=128, n=128, k=256, T=dtype, O="f32" if dtype == "f32" else "s32")
     counters = kernel.run(c, a, b, counters=True).counters.totals
     check(c, wanted)
-    assert "ld.shared.v2.b32" in kernel.ptx and counters.bank_conflicts == 0
+    assert counters.bank_conflicts == 0
+    assert ("ld.shared.v2.b32" if dtype == "f32" else "ldmatrix.sync.aligned.m8n8.x4.trans") in kernel.ptx
 
 
 REFUSED = {
@@ -166,7 +168,9 @@ REFUSED = {
     "no whole group": (text(32, 64, 64, 2), {}, "2 warps are no warp groups of 4 warps, with 64 rows each"),
     "too many columns": (text(64, 512, 64, 4), {}, "the loop carries 256 registers of a thread"),
     "rows too short": (text(64, 64, 8, 4), {}, "rows of 16 bytes; wgmma takes 32, 64, 128"),
-    "bytes across K": (text(64, 64, 64, 4, b="across"), {"T": "s8", "O": "s32"}, "right operand lies across k, which"),
+    "bytes, both across K": (
+        text(64, 64, 64, 4, a="across", b="across"), {"T": "s8", "O": "s32"}, "right operand lies across k, which",
+    ),
     "tf32, both across K": (text(64, 64, 32, 4, a="across", b="across"), {"T": "f32"}, "right operand lies across k"),
     "tf32, columns for fewer warps": (text(64, 32, 32, 4, b="across"), {"T": "f32"}, "its 32 columns, rows of"),
     "another target": (text(), {"arch": "sm_80"}, "sm_80 has none"),

@@ -24,7 +24,7 @@ from dsl.lowering.directives.slices import located, reached
 from dsl.lowering.directives.subjects import named_tiles, unknown
 from dsl.lowering.directives.tma_stores import MOST_AT_ONCE
 from dsl.lowering.directives.wide import Wide, is_reduction, name_of
-from dsl.lowering.hopper.warpgroup import rows_together
+from dsl.lowering.hopper.warpgroup import is_turn, rows_together
 from dsl.lowering.ir.function import Block, Function, Op, Value, in_line, parents, replace_uses, uses, walk
 from dsl.lowering.ir.location import Loc, TileError
 from dsl.lowering.ir.types import SharedType, TileType
@@ -113,7 +113,7 @@ def _columns_of_wgmma(function: Function, total: Value) -> tuple[tuple[int, ...]
     rows = rows_together(total.shape[0], function.warps) or total.shape[0]
     stored = max((_stored_bytes(op) for op in _stores_of(function, total)), default=0)
     part = columns & -columns
-    most = MOST_WHOLE if rows * columns * stored <= MOST_WHOLE else MOST_AT_ONCE
+    most = MOST_WHOLE if prod(total.shape) * stored <= MOST_WHOLE else MOST_AT_ONCE
     while part % 2 == 0 and part > LEAST_COLUMNS:
         registers = rows * (columns + part if joins else 0) // function.threads
         if registers <= MOST_OF_JOINED and rows * part * stored <= most:
@@ -128,9 +128,13 @@ def _columns_of_wgmma(function: Function, total: Value) -> tuple[tuple[int, ...]
 
 
 def _stores_of(function: Function, total: Value) -> list[Op]:
-    """Returns the stores of `total` and of all values computed from it by elementwise operations."""
+    """Returns the stores of `total` and of all values computed from it by elementwise operations and transposes."""
     users = uses(function.body)
-    made = reached([total], lambda v: [r for user in users.get(v, ()) if user.spec.elementwise for r in user.results])
+
+    def next_of(value: Value) -> list[Value]:
+        return [r for user in users.get(value, ()) if user.spec.elementwise or is_turn(user) for r in user.results]
+
+    made = reached([total], next_of)
     return [user for value in made for user in users.get(value, ()) if is_store(user)]
 
 

@@ -1,49 +1,43 @@
 """Transposes a wgmma whose tile has an unsuitable number of rows but a suitable number of columns, such as 48 x 128.
-Also transposes a wgmma whose right operand has 32-bit elements and is not contiguous along k.
+Also transposes a wgmma whose right operand has elements of 8 or 32 bits and is not contiguous along k.
 
     for p:                            for p:
         acc = dot(x, y, acc)     →        t = dot(y.T, x.T, t)
     c = acc                           c = t.T
 
 A wgmma instruction computes 64 rows per warpgroup, and any multiple of 8 columns. So the transposed MMA suits matrices
-with few rows, and also tiles of 192 rows. wgmma reads 32-bit elements from shared memory only if they are contiguous
-along k (PTX ISA, "wgmma"). But its left operand may be in registers, and threads can load registers from any layout. On
-an H100, the transposed MMA is 1.7 to 1.8 times as fast as `mma.sync`.
+with few rows, and also tiles of 192 rows. wgmma reads elements of 8 and 32 bits from shared memory only if they are
+contiguous along k (PTX ISA, "wgmma"). But its left operand may be in registers, and threads can load registers from any
+layout: bytes by `ldmatrix.trans`, in pairs. With tf32 on an H100, the transposed MMA is 1.7 to 1.8 times as fast as
+`mma.sync`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from dsl.lowering.building.builder import Builder
 from dsl.lowering.directives.slices import located
-from dsl.lowering.hopper.warpgroup import is_loaded, loaded_across
 from dsl.lowering.ir.function import Block, Function, Op, Value, parents, put, replace_uses, uses, walk
-from dsl.lowering.known.facts import Analysis, facts_now
 from dsl.lowering.ops.control import handed_on
-from dsl.lowering.plan.products import computes_transpose, is_wgmma
-from dsl.lowering.shared.access_width import lies_along
+from dsl.lowering.plan.products import adding, is_wgmma, subtile_of
 
 
 def turned_tiles(function: Function) -> None:
-    """Transposes each wgmma whose tile has an unsuitable number of rows, but a suitable number of columns."""
-    for op in walk(function.body):
-        if is_wgmma(op) and computes_transpose(function, op):
-            _turn(function, op)
+    """Transposes each wgmma of which the plan says so, unless the schedule cuts its tile into subtiles."""
+    _turn_all(function, lambda op: op.result.tile.shape == subtile_of(function, op))
 
 
 def turned(function: Function) -> None:
-    """Transposes each wgmma of 32-bit elements whose left operand is contiguous along k, but whose right operand is
-    not."""
-    facts = facts_now(function)
+    """Transposes the subtiles of the others."""
+    _turn_all(function, lambda op: True)
+
+
+def _turn_all(function: Function, is_whole: Callable[[Op], bool]) -> None:
     for op in walk(function.body):
-        if is_wgmma(op) and _is_wrong_way(facts, op):
+        if is_wgmma(op) and op.attrs.get("turn") and is_whole(op):
             _turn(function, op)
-
-
-def _is_wrong_way(facts: Analysis, product: Op) -> bool:
-    left, right, _ = product.operands
-    # If neither operand is contiguous along k, the transposed MMA has the same problem. So `a.T @ b` uses `mma.sync`.
-    both = all(is_loaded(each) and lies_along(facts, each, 1, {}) for each in (left, right))
-    return loaded_across(right.dtype) and both
+            op.attrs["turned"] = op.attrs.pop("turn")
 
 
 def _turn(function: Function, product: Op) -> None:
@@ -58,7 +52,8 @@ def _turn(function: Function, product: Op) -> None:
         start = _transposed(b, outermost.operands[at])
     with b.region(before):
         product.operands[:2] = [_transposed(b, right), _transposed(b, left)]
-    product.attrs["turned"] = True
+        if any(not op.regions for op, _, _ in carrying[1:]):  # the MMA has sums of its own
+            product.operands[2] = _transposed(b, product.operands[2])
     used = Value(end.type)  # replaces the result in later users, while the type of `end` changes
     replace_uses(function.body, {end: used})
     for op, place, made in carrying:
@@ -80,20 +75,24 @@ def _transposed(b: Builder, value: Value) -> Value:
 
 
 def _carrying(function: Function, product: Op) -> list[tuple[Op, int, Value]]:
-    """Finds the loops around an MMA that carry its accumulator and do nothing else with it. Returns the MMA, then these
-    loops from the innermost outwards. Each entry contains the operation, the index of the accumulator among its
-    operands, and the accumulator's result."""
+    """Finds the operations that carry an MMA's accumulator and do nothing else with it: the MMA, an operation that adds
+    its result to other sums, and the loops around them, from the innermost outwards. Each entry contains the operation,
+    the index of the accumulator among its operands, and the accumulator's result."""
     outside, users = parents(function.body), uses(function.body)
     found = [(product, 2, product.result)]
+    if (found_adding := adding(users, product)) is not None:
+        found.append((*found_adding, found_adding[0].result))
     while True:
         op, at, made = found[-1]
         given, loop = op.operands[at], outside.get(op)
         if loop is None or not loop.spec.control.counters:
-            return found
+            break
         body = loop.regions[0]
         args = body.args[loop.spec.control.counters :]
         alone = users[given] == [op] and users[made] == [body.ops[-1]]
         i = args.index(given) if given in args else -1
         if i < 0 or not alone or handed_on(body)[i] is not made:
-            return found
+            break
         found.append((loop, loop.spec.control.leading + i, loop.results[i]))
+    # Sums that no loop carries stay as they are.
+    return found[:1] if not found[-1][0].regions else found

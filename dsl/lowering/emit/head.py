@@ -18,6 +18,8 @@ MANY_SUMS = 64
 """With so many registers of a thread for accumulators of two loops with products of products, such as attention's, its
 index behind a loop comes from a shuffle. Otherwise ptxas merges it with the index ahead of the loop, and what is
 computed from it spills: 28 to 148 bytes."""
+MOST_UNIFORM = 8
+"""The maximum number of warps for which descriptors of wgmma are in uniform registers by default."""
 BECAUSE = "known at the head of the kernel; behind a loop computed once more, so that no register holds it meanwhile"
 
 
@@ -30,7 +32,7 @@ class Head:
     """
 
     def __init__(self, text: Text, calls: Calls, function: Function):
-        self.text, self.calls, self._choices = text, calls, function.choices
+        self.text, self.calls, self._choices, self._warps = text, calls, function.choices, function.warps
         # A matrix product of size 8192 takes 5 % longer with the option `place`, and 1 % longer with `head`. The five
         # other measured kernels take at most 2 % longer (docs/measurements.md). Stretches help epilogues, whose
         # addresses spilled when they were computed at the start of the kernel.
@@ -193,10 +195,12 @@ class Head:
     @cached_property
     def has_uniform_descriptors(self) -> bool:
         """Whether the places of warp groups in descriptors of wgmma are in uniform registers. In f16 products this
-        takes 0.995 to 0.997 of the time. Where few registers are left it may be slower: 1.03 in gradients of keys with
-        heads of 64."""
-        ways, because = {"uniform": True, "thread": False}, "the same in all lanes"
-        return self._choices.choose("descriptor", "wgmma", ways, "uniform", because=because)
+        takes 0.995 to 0.997 of the time on an H200. Where few registers are left it may be slower: 1.03 in gradients of
+        keys with heads of 64, and 1.15 in attention by 16 warps (4 x 16 x 4096 x 64: 635 in place of 554 us)."""
+        ways, rule, why = {"uniform": True, "thread": False}, "uniform", "the same in all lanes"
+        if self._warps > MOST_UNIFORM:
+            rule, why = "thread", f"more than {MOST_UNIFORM} warps leave a thread few registers"
+        return self._choices.choose("descriptor", "wgmma", ways, rule, because=why)
 
     def chosen(self, layout: Layout | None) -> str | None:
         """Returns a flag (i1) that is true in one of the threads that hold the same elements. For a scalar (no layout),

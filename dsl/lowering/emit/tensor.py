@@ -14,7 +14,7 @@ from dsl.lowering.ir.types import DType
 from dsl.lowering.layouts.layout import Layout, apply
 from dsl.lowering.machine.tensor_cores import accumulator_registers, product
 from dsl.lowering.ops import operand, required
-from dsl.lowering.shared.shared_map import SharedMap, matrix_registers, word_bits
+from dsl.lowering.shared.shared_map import SharedMap, has_pairs, matrix_registers, word_bits
 from dsl.ptx_templates import Operand
 
 MOST = 4  # the maximum number of matrices of an `ldmatrix` or `stmatrix`
@@ -110,7 +110,7 @@ def _ldmatrix(w: Writer, op: Op) -> None:
     address, map = _address(w, op)
     out: list[str] = []
     groups, trans = _matrices(op, layout_of(op.result))
-    if trans and word_bits(op) == 2:
+    if has_pairs(op):
         w.words.held[op.result] = _transposed_bytes(w, op, address)
         return
     for first, count in groups:
@@ -119,7 +119,10 @@ def _ldmatrix(w: Writer, op: Op) -> None:
     w.words.held[op.result] = out
 
 
-EVEN_BYTES, ODD_BYTES = "25632", "30001"  # selectors of prmt: 0x6420, 0x7531
+EVEN_BYTES, ODD_BYTES = 0x6420, 0x7531
+"""Selectors of `prmt`."""
+OTHER_WAY = 0x4444
+"""Changes a selector so that it exchanges the two operands of `prmt`."""
 
 
 def _transposed_bytes(w: Writer, op: Op, address: SharedAddress) -> list[str]:
@@ -127,8 +130,9 @@ def _transposed_bytes(w: Writer, op: Op, address: SharedAddress) -> list[str]:
     rows of shared memory.
 
     `ldmatrix.trans` moves pairs of bytes. A register receives bytes x and x + 1 of the two rows with elements 0 and 1
-    of a word. The register of the next matrix receives the same bytes of the rows with elements 2 and 3. The even bytes
-    of these two registers form the word at x, and the odd bytes form the word at x + 1.
+    of a word. The register of the next matrix receives the same bytes of the rows with elements 2 and 3. In lanes with
+    bit 1, it is the other way around (`has_pairs`). The even bytes of these two registers form the word at x, and the
+    odd bytes form the word at x + 1.
     """
     map = address.map
     assert map is not None
@@ -136,6 +140,8 @@ def _transposed_bytes(w: Writer, op: Op, address: SharedAddress) -> list[str]:
     pair = map.register.index(1)
     total = 1 << len(bases)
     step = min(total, MOST)
+    other_way = w.head.linear((0, OTHER_WAY, 0))
+    even, odd = (w.head.once(f"xor i32 {other_way}, {selector}") for selector in (EVEN_BYTES, ODD_BYTES))
     out = [""] * total
     for first in range(0, total, step):
         place = address.at(apply(bases, first))
@@ -144,7 +150,7 @@ def _transposed_bytes(w: Writer, op: Op, address: SharedAddress) -> list[str]:
             counted = first + i >> 1  # the register bits from 2 on, except bit `pair`
             low = counted & (1 << pair - 2) - 1
             at = (counted ^ low) << 1 | low
-            for number, selector in ((at, EVEN_BYTES), (at | 1 << pair - 2, ODD_BYTES)):
+            for number, selector in ((at, even), (at | 1 << pair - 2, odd)):
                 out[number] = w.template("prmt.b32", [halves[i], halves[i + 1], selector], op)[0]
     return out
 

@@ -50,6 +50,11 @@ TYPES = {
 """Maps the types of a, b and the accumulator to the bytes of an element of a and b."""
 
 
+ROWS_OF_THREADS = {0: (8, (1, 2, 4), (16, 32)), 8: (1, (2, 4, 8), (16, 32)), 32: (1, (2, 16, 4), (8, 32))}
+"""Maps the `mixed` of `sums_layout` to the distances of rows: of the second row of a thread, of the rows of lanes, and
+of the rows of warps."""
+
+
 class SwizzleAtoms(Struct, frozen=True):
     """The swizzle atoms of an operand, from byte `base` of a stage on. Atoms are contiguous, and each has `rows` rows
     of `width` bytes.
@@ -249,9 +254,9 @@ def is_loaded(value: Value) -> bool:
 
 def loaded_across(dtype: DType) -> bool:
     """Whether threads can load an operand to registers even if it is not contiguous along k."""
-    # A register has room for one 32-bit element. Smaller elements of several rows would have to be packed into one
-    # register.
-    return dtype.bits == 32
+    # wgmma reads elements of 16 bits across k in shared memory. Threads load bytes by `ldmatrix.trans` in pairs, which
+    # they then permute.
+    return dtype.bits in (8, 32)
 
 
 def in_registers(left: Value) -> bool:
@@ -328,15 +333,16 @@ def made_in_registers(op: Op) -> str:
     return f"is read as copies put it into shared memory, and this one is {told}"
 
 
-def sums_layout(shape: tuple[int, int], warps: int, mixed: bool = False) -> Layout:
+def sums_layout(shape: tuple[int, int], warps: int, mixed: int = 0) -> Layout:
     """Returns the layout of the accumulators. A warpgroup has 64 rows, 16 per warp, in the same fragments as with
     `mma.sync`.
 
-    If `mixed` is true, a thread has two adjacent rows instead of two rows with a distance of 8. Then loads of a left
-    operand that is not contiguous along k have no bank conflicts.
+    `mixed` is the number of bits of an element of a left operand that threads load although it is not contiguous along
+    k, or 0. Then a thread has two adjacent rows instead of two rows with a distance of 8: loads of 32 bits have no bank
+    conflicts, and `ldmatrix.trans` gives a thread pairs of bytes.
     """
     columns = shape[1]
-    own, lanes, warp = (1, (2, 16, 4), (8, 32)) if mixed else (8, (1, 2, 4), (16, 32))
+    own, lanes, warp = ROWS_OF_THREADS[mixed]
     register = [1, own * columns, *(8 << i for i in range(bits_of(columns // 8)))]
     lane = [2, 4, *(row * columns for row in lanes)]
     groups = (ROWS << i for i in range(bits_of(warps // WARPS)))

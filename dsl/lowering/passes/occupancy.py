@@ -25,6 +25,9 @@ BESIDES = 24
 AIMED = 80
 """ptxas itself gives so many registers to threads that need up to LEAST. It does not limit those that need more."""
 
+LARGE = 512
+"""The least number of threads of a large block."""
+
 
 def occupancy(function: Function, target: Target) -> None:
     """Sets `blocks_per_sm`, if a thread has enough registers beside so many blocks. Keeps the schedule's own limits.
@@ -41,8 +44,14 @@ def occupancy(function: Function, target: Target) -> None:
             function.attrs["blocks_per_sm"] = next(fits, 1)
     elif all(op.attrs.get("bytes", COPY_BYTES) >= COPY_BYTES for op in ops if op.spec.in_flight):
         sums = max(sums_of_thread(function, loop) for loop in loops)
-        if target.each(function.launched, most) >= max(LEAST, OF_SUM * sums):
+        if target.each(function.launched, most) >= max(LEAST, OF_SUM * sums) or (most == 1 and _is_large(function)):
             function.attrs["blocks_per_sm"] = most
+
+
+def _is_large(function: Function) -> bool:
+    """Whether ptxas must be told that one block runs at a time. It kept to 32 of the 128 registers of 512 threads, and
+    spilled 10 KB where 96 of them hold accumulators."""
+    return function.launched >= LARGE
 
 
 def _by_elements(loop: Op) -> int:

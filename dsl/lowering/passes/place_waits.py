@@ -29,7 +29,7 @@ from dsl.lowering.hopper.warpgroup import atoms_of, has_columns, most_columns, r
 from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Block, Function, Op, Value, replace_uses, uses
 from dsl.lowering.ir.targets import Target
-from dsl.lowering.ir.types import TileType, ViewType
+from dsl.lowering.ir.types import TileType
 from dsl.lowering.ops import OPS, operand
 
 MOST_FROM_ZERO = 128
@@ -112,7 +112,7 @@ def _follows(run: list[Op], op: Op, most: int) -> bool:
     """Whether the columns of the product `op` follow those of `run`, and one instruction with at most `most` columns
     can compute all of them."""
     left = op.operands[0]
-    if not run or not isinstance(left.type, ViewType) or left is not run[-1].operands[0]:
+    if not run or left is not run[-1].operands[0]:
         return False
     first, view = run[0].operands[1].op, op.operands[1].op
     assert first is not None and view is not None

@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import prod
 
+from msgspec import Struct
+
 from dsl.lowering.hopper.boxes import with_box
 from dsl.lowering.hopper.warpgroup import (
     ARCH,
@@ -26,7 +28,8 @@ from dsl.lowering.hopper.warpgroup import (
     chain,
     groups_of,
     has_columns,
-    is_turn,
+    is_loaded,
+    loaded_across,
     made_in_registers,
     most_columns,
     rows_together,
@@ -34,7 +37,7 @@ from dsl.lowering.hopper.warpgroup import (
 )
 from dsl.lowering.ir.function import Function, Op, Value, blocks_of, parents, uses, walk
 from dsl.lowering.ir.targets import WARP, Target, target
-from dsl.lowering.known.facts import facts_now
+from dsl.lowering.known.facts import Analysis, facts_now
 from dsl.lowering.ops.control import started
 from dsl.lowering.plan.tile_loads import is_load, is_store
 from dsl.lowering.shared.access_width import ASYNC_BYTES, lies_along, neighbours
@@ -57,13 +60,16 @@ def plan(function: Function, given: Target, may_set_warps: bool, by_itself: bool
     only the MMAs that the schedule names are wgmma."""
     is_hopper = may_plan(given)
     found = _named(function)
+    shapes = _shapes(function, given) if is_hopper else {}
     if is_hopper and by_itself and not found and function.word("barriers") != "manual":
-        found = _planned(function, given, may_set_warps)
+        found = _planned(function, given, may_set_warps, shapes)
     elif is_hopper and found and may_set_warps:
-        warps = {_warps(function, _rows(function, op), True) for op in found}
+        warps = {_warps(function, shapes[op], True) for op in found}
         _choose_warps(function, max(warps) or function.warps, WHY_WARPS)
     for op in found:
         op.attrs["shape"] = INSTRUCTION
+        if op in shapes and shapes[op].is_turned:
+            op.attrs["turn"] = True
     if may_set_warps and not found:
         _give_registers(function)
     return target(ARCH) if is_hopper and found else given
@@ -143,50 +149,53 @@ def _named(function: Function) -> list[Op]:
     return [op for op in products if names & names_of_product(op)]
 
 
-def _planned(function: Function, given: Target, may_set_warps: bool) -> list[Op]:
+def _planned(function: Function, given: Target, may_set_warps: bool, shapes: dict[Op, _Shape]) -> list[Op]:
     """Returns the MMAs that are wgmma by default. All have the same number of rows, because they share the block's
     warps."""
-    seen = _Seen(function)
+    seen = _Seen(function, shapes)
     flaws = {op: seen.flaw(op) for op in walk(function.body) if op.spec.product and not seen.is_said(op)}
     fitting = [op for op, flaw in flaws.items() if flaw is None]
     if len(fitting) < len(flaws):
         # Without a conversion, a transposed result cannot be an operand of an mma.sync.
         why = "it is computed transposed, and another product of the kernel is mma.sync"
-        flaws |= {op: why for op in fitting if computes_transpose(function, op)}
+        flaws |= {op: why for op in fitting if shapes[op].is_turned}
         fitting = [op for op, flaw in flaws.items() if flaw is None]
-    together = _flaw_together(function, given, fitting, may_set_warps)
-    taken = [op for op, flaw in flaws.items() if _is_taken(function, op, flaw or together)]
+    together = _flaw_together(function, given, {op: shapes[op] for op in fitting}, may_set_warps)
+    taken = [op for op, flaw in flaws.items() if _is_taken(function, op, shapes[op], flaw or together)]
     if taken:
-        why = f"{WHY_WARPS} of the transposed tile" if computes_transpose(function, taken[0]) else WHY_WARPS
-        _choose_warps(function, _warps(function, _rows(function, taken[0]), may_set_warps), why)
+        shape = shapes[taken[0]]
+        why = f"{WHY_WARPS} of the transposed tile" if shape.is_turned else WHY_WARPS
+        _choose_warps(function, _warps(function, shape, may_set_warps), why)
     return taken
 
 
-def _flaw_together(function: Function, given: Target, fitting: list[Op], may_set_warps: bool) -> str | None:
+def _flaw_together(function: Function, given: Target, fitting: dict[Op, _Shape], may_set_warps: bool) -> str | None:
     """Checks whether all MMAs in `fitting` can be wgmma in the same kernel. Returns None if they can, otherwise the
     reason why not."""
-    rows = sorted({_rows(function, op) for op in fitting})
+    rows = sorted({shape.rows for shape in fitting.values()})
     if len(rows) > 1:
         return f"the products of the kernel have {' and '.join(map(str, rows))} rows, and share their warps"
-    warps = _warps(function, rows[0], may_set_warps) if rows else 0
-    if rows and not warps:
+    each = {_warps(function, shape, may_set_warps) for shape in fitting.values()}
+    if len(each) > 1:
+        return f"the products of the kernel take {' and '.join(map(str, sorted(each)))} warps"
+    warps = max(each, default=0)
+    if fitting and not warps:
         return f"{rows[0]} rows take {groups_of(rows[0]) * WARPS} warps, and the kernel has {function.warps}"
     threads = warps * WARP
     many = [op for op in fitting if rows[0] > rows_together(rows[0], warps) and _sums(op) > MOST_TOGETHER * threads]
     if many:
         sums = _sums(many[0]) // threads
         return f"{rows[0]} rows are computed in parts, and a thread has no registers for {sums} accumulators"
-    registers = min(given.each((warps + WARPS) * 32, max(1, function.number("blocks_per_sm"))), 255)
-    wide = [columns for op in fitting if (columns := _columns(function, op)) > most_columns(registers)]
+    wide = [shape.columns for shape in fitting.values() if shape.columns > _most_columns(function, given, warps)]
     return f"a thread has no registers for {wide[0]} columns" if wide else None
 
 
-def _is_taken(function: Function, op: Op, flaw: str | None) -> bool:
+def _is_taken(function: Function, op: Op, shape: _Shape, flaw: str | None) -> bool:
     """Makes the choice `route` for an MMA. Returns True if the MMA is wgmma. If `flaw` is not None, it is the reason
     why the only option is mma.sync."""
     carried = op.operands[2].name if op.operands[2].op is None else None  # zeros may have any name
     subject = op.result.name or carried or "product"
-    which = "columns" if computes_transpose(function, op) else "rows"
+    which = "columns" if shape.is_turned else "rows"
     return function.choices.choose(
         "route",
         subject,
@@ -199,7 +208,7 @@ def _is_taken(function: Function, op: Op, flaw: str | None) -> bool:
     )
 
 
-def _part(function: Function, op: Op) -> tuple[int, int]:
+def subtile_of(function: Function, op: Op) -> tuple[int, int]:
     """Returns the extents of an MMA's subtile in the schedule, or of the whole tile if there is no `subtile` line for
     it."""
     said = function.by_subject("subtile", tuple)
@@ -207,20 +216,59 @@ def _part(function: Function, op: Op) -> tuple[int, int]:
     return cut[0], cut[1]
 
 
-def computes_transpose(function: Function, op: Op) -> bool:
-    """Whether wgmma would compute the transpose of this MMA. Returns False if the schedule cuts the tile into
-    subtiles."""
-    return op.result.tile.shape == _part(function, op) and turned_shape(*_part(function, op))
+class _Shape(Struct, frozen=True):
+    """How wgmma would compute an MMA. `rows` and `columns` are those of its accumulator. If `is_turned` is true, this
+    is the transpose of the MMA's tile."""
+
+    rows: int
+    columns: int
+    is_turned: bool
+    most_groups: int
+
+    @property
+    def groups(self) -> int:
+        """The number of warpgroups."""
+        return min(groups_of(self.rows), self.most_groups)
 
 
-def _rows(function: Function, op: Op) -> int:
-    """Returns the number of rows of the wgmma instructions: those of an MMA's tile, or of its transpose."""
-    return _part(function, op)[computes_transpose(function, op)]
+def _shapes(function: Function, given: Target) -> dict[Op, _Shape]:
+    facts, users = facts_now(function), uses(function.body)
+    return {op: _shape(function, given, facts, users, op) for op in walk(function.body) if op.spec.product}
 
 
-def _columns(function: Function, op: Op) -> int:
-    """Returns the number of columns of the wgmma instructions."""
-    return _part(function, op)[not computes_transpose(function, op)]
+def _shape(function: Function, given: Target, facts: Analysis, users: dict[Value, list[Op]], op: Op) -> _Shape:
+    """Finds out whether wgmma must compute the transpose of an MMA: its tile has an unsuitable number of rows, or
+    threads must load its right operand to registers, where wgmma takes left operands only."""
+    rows, columns = subtile_of(function, op)
+    left, right = (
+        is_loaded(value) and loaded_across(value.dtype) and lies_along(facts, value, axis, {})
+        for axis, value in enumerate(op.operands[:2])
+    )
+    is_wrong_shape = turned_shape(rows, columns) and op.result.tile.shape == (rows, columns)
+    turned = is_wrong_shape or (right and not left)
+    rows, columns = (columns, rows) if turned else (rows, columns)
+    # With four groups, threads would load bytes of two swizzle atoms, and `ldmatrix.trans` reads one. They have too few
+    # registers for results of an MMA beside the sums that these are added to: an e4m3 product of 4096 in tiles of 256 x
+    # 128 takes 406 us then (H200).
+    of_bytes = (right if turned else left) and op.operands[0].dtype.bits == 8
+    few = of_bytes or adding(users, op) is not None or columns > _most_columns(function, given, MOST_WARPS)
+    return _Shape(rows, columns, turned, 2 if few else MOST_GROUPS)
+
+
+def _most_columns(function: Function, given: Target, warps: int) -> int:
+    """Returns the greatest number of columns of an instruction if `warps` warps multiply beside the producer warps."""
+    return most_columns(min(given.each((warps + WARPS) * WARP, max(1, function.number("blocks_per_sm"))), 255))
+
+
+def adding(users: dict[Value, list[Op]], product: Op) -> tuple[Op, int] | None:
+    """Finds the operation that adds the result of an MMA to other sums, as in `acc = acc + dot(x, y)`. Returns it and
+    the index of the sums among its operands, or None if there is no such operation."""
+    (op, *others) = users.get(product.result, ()) or (product,)
+    at = [i for i, value in enumerate(op.operands) if value is not product.result]
+    if others or not op.spec.elementwise or len(at) != 1:
+        return None
+    is_alike = op.operands[at[0]].type == op.result.type == product.result.type
+    return (op, at[0]) if is_alike else None
 
 
 def _sums(op: Op) -> int:
@@ -252,18 +300,19 @@ def _choose_warps(function: Function, warps: int, because: str, *others: int) ->
     )
 
 
-def _warps(function: Function, rows: int, may_set: bool) -> int:
-    """Returns the number of warps for wgmma with `rows` rows: the default, or the current one if `may_set` is false.
-    Returns 0 if that number is impossible."""
+def _warps(function: Function, shape: _Shape, may_set: bool) -> int:
+    """Returns the number of warps for a wgmma: the default, or the current one if `may_set` is false. Returns 0 if that
+    number is impossible."""
     if may_set:
-        return groups_of(rows) * WARPS
-    return function.warps if rows_together(rows, function.warps) else 0
+        return shape.groups * WARPS
+    return function.warps if rows_together(shape.rows, function.warps) else 0
 
 
 class _Seen:
     """Analyses a kernel to find out which MMAs can be wgmma."""
 
-    def __init__(self, function: Function):
+    def __init__(self, function: Function, shapes: dict[Op, _Shape]):
+        self.shapes = shapes
         self.function, self.facts, self.users = function, facts_now(function), uses(function.body)
         ops = walk(function.body)
         self.starts = {arg: start for op in ops if op.spec.control.counters for start, arg in started(op)}
@@ -277,8 +326,8 @@ class _Seen:
     def flaw(self, op: Op) -> str | None:
         """Returns the reason why an MMA cannot be wgmma, or None if the plan finds no reason."""
         left, right, sums = op.operands
-        turned = computes_transpose(self.function, op)
-        rows, columns = _rows(self.function, op), _columns(self.function, op)
+        shape = self.shapes[op]
+        rows, columns, turned = shape.rows, shape.columns, shape.is_turned
         types = left.dtype.name, right.dtype.name, sums.dtype.name
         if op not in self.in_loops:
             return "no loop has it in its body: copies would have nothing to run ahead of"
@@ -292,7 +341,7 @@ class _Seen:
         for value, is_right, name in ((right, True, "right"), (left, False, "left")):
             if not turned and not is_right and not (chain(left) and chain(left)[-1].spec.access.kind == "read"):
                 continue  # computed in registers, where wgmma takes a left operand
-            if (flaw := self._flaw_of_operand(value, is_right, size)) is not None:
+            if (flaw := self._flaw_of_operand(value, is_right, is_right == turned)) is not None:
                 return f"its {name} operand {flaw}"
         return self._flaw_of_lines(op)
 
@@ -304,9 +353,10 @@ class _Seen:
             return "the schedule has a line 'prefetch_fragments', which loads fragments of mma.sync"
         return None
 
-    def _flaw_of_operand(self, value: Value, right: bool, size: int) -> str | None:
+    def _flaw_of_operand(self, value: Value, right: bool, may_be_across: bool) -> str | None:
         """Returns the reason why an operand cannot be copied to shared memory, or why wgmma cannot read it there.
-        Returns None if there is no such reason."""
+        Returns None if there is no such reason. With `may_be_across`, threads load the operand to registers if it is
+        not contiguous along k."""
         ops = chain(value)
         if not ops or not is_load(ops[-1]):
             if ops and ops[-1].spec.access.kind == "read":
@@ -319,10 +369,10 @@ class _Seen:
             return "is used by others, too"
         if not all(user.spec.product and user.operands[right] is value for user in self.users.get(value, ())):
             return "is used by others, too"
-        if not right and sum(map(is_turn, ops)) % 2 and size == 4:
-            return "lies across k"
-        if size != 2 and not lies_along(self.facts, value, 0 if right else 1, self.starts):
-            return "lies across k, which only elements of 16 bits may"
+        along, across = (lies_along(self.facts, value, axis, self.starts) for axis in ((0, 1) if right else (1, 0)))
+        is_loaded_across = may_be_across and loaded_across(value.dtype) and across
+        if value.dtype.bits != 16 and not along and not is_loaded_across:
+            return "lies across k, which only elements of 16 bits may, or one of two operands"
         bytes = neighbours(self.facts, load, "falls") * load.operands[0].dtype.bytes
         if bytes not in ASYNC_BYTES:
             return f"has {bytes} bytes that are known to be aligned neighbours, and no copy takes so few"

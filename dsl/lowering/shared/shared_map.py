@@ -110,18 +110,29 @@ class SharedMaps:
 def matrix_lanes(op: Op, map: SharedMap) -> tuple[int, ...]:
     """Returns the number of bytes that each lane bit adds to the row address of an `ldmatrix` or `stmatrix`. The bits
     that select the row come first, then the bits that select the matrix."""
-    rows = (map.register[0], *map.lane[:2]) if op.attrs["trans"] else map.lane[2:]
-    return (*rows, *(*matrix_registers(op, map), 0, 0)[:2])
+    matrices = (*matrix_registers(op, map), 0, 0)[:2]
+    if not op.attrs["trans"]:
+        return (*map.lane[2:], *matrices)
+    last = map.lane[1] ^ (matrices[0] if has_pairs(op) else 0)
+    return (map.register[0], map.lane[0], last, *matrices)
+
+
+def has_pairs(op: Op) -> bool:
+    """Whether `ldmatrix.trans` moves bytes in pairs: two pairs, one of each of two matrices, form a word of a lane.
+
+    Lanes with bit 1 get their second pair from the first matrix. Otherwise, the eight rows of a matrix would be 0, 1,
+    4, 5, 8, 9, 12 and 13, which the swizzles of TMA put into four different places: two passes over the banks. Now they
+    are 0, 1, 4, 5, 10, 11, 14 and 15."""
+    return bool(op.attrs["trans"]) and op.operands[0].dtype.bytes == 1
 
 
 def matrix_registers(op: Op, map: SharedMap) -> tuple[int, ...]:
     """Returns the bases of the register bits that count matrices."""
     # `ldmatrix.trans` moves pairs of bytes. A transposed matrix of bytes therefore fills half of each of two words. The
     # register bit that moves by one byte selects the word.
-    bits = word_bits(op)
-    if op.attrs["trans"] and bits == 2:
+    if has_pairs(op):
         return tuple(b for b in map.register[1:] if b != 1)
-    return map.register[bits:]
+    return map.register[word_bits(op) :]
 
 
 def word_bits(op: Op) -> int:

@@ -304,7 +304,8 @@ class _Anchors:
             self.check_pin_of_groups(subject, pin)
             self.layouts.wgmma[op] = instruction
             require_swizzles(op)
-            mixed = instruction.left is None and is_loaded(op.operands[0])
+            left = op.operands[0]
+            mixed = left.dtype.bits if instruction.left is None and is_loaded(left) else 0
             instruction = rule  # each warp has the layouts of an mma.sync product
             given = sums_layout((c.shape[0], c.shape[1]), self.warps, mixed)
         op.attrs["instruction"] = instruction

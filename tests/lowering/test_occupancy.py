@@ -16,7 +16,7 @@ from tests.lowering.test_prefetch_fragments import PRODUCT
         (64, "warps = 4\n    blocks_per_sm 2", 512, 2),  # the schedule's own number
         (64, "warps = 4\n    maxnreg 96", 512, 0),  # the schedule's own registers
         (64, "warps = 4", 511, 0),  # loads by elements
-        (128, "warps = 4", 512, 0),  # 255 registers are fewer than four for each of 128 accumulators
+        (128, "warps = 4", 512, 2),  # a thread has all the registers that it can have
     ],
 )
 def test_ptxas_is_told_the_blocks_of_products(tile: int, lines: str, columns: int, blocks: int) -> None:

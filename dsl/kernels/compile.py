@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from dsl.kernels.garbage import imports
 from dsl.kernels.in_place import in_place_pairs
 from dsl.kernels.variant import Request, Resolved, Variant, build_variant, record_access, resolve
 from dsl.lowering.ir.budget import Budget
@@ -157,6 +159,14 @@ class Generated(Struct):
         from dsl.runtime.header import write
 
         return write(self.header) + self.body
+
+
+def import_generator() -> None:
+    """Imports what makes code of a kernel's IR: `dsl check` does without it. A compile calls this first, since the
+    objects of a kernel that exists already would go to the oldest generation with those of the modules."""
+    with imports():
+        for name in ("kernels.launch_header", "lowering.emit.codegen", "runtime.launch"):
+            import_module(f"dsl.{name}")
 
 
 def generate(level: Level, llvm_level: int | None = None, known: Mapping[str, str] | None = None) -> Generated:

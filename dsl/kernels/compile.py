@@ -19,7 +19,6 @@ from dsl.lowering.ir.function import Function
 from dsl.lowering.ir.location import Loc, Source, TileError
 from dsl.lowering.passes import Pass, blamed, check_complete, named, passes_of, run_passes
 from dsl.lowering.text.level import Level
-from dsl.lowering.text.printer import printed
 from dsl.schedules.rules import multiplies
 from dsl.text.program import Program
 
@@ -47,6 +46,8 @@ class Compiled(Struct):
     @property
     def ir(self) -> str:
         """The tile IR after all passes, as text that the IR reader can parse."""
+        from dsl.lowering.text.printer import printed  # a compile prints nothing
+
         return printed(self.level)
 
 

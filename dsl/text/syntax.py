@@ -527,7 +527,7 @@ class _Parser:
             return self._lark.parse(text if text.endswith("\n") else text + "\n")
 
 
-# The parser is made at the first parse. So commands that parse no file save the 10 ms for reading the parser's tables.
+# The parser is made at the first parse. So commands that parse no file save the 8 ms for reading the parser's tables.
 _parser = cache(_Parser)
 
 

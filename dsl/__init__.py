@@ -13,6 +13,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from dsl.kernels import garbage
+
 if TYPE_CHECKING:
     from dsl.calls.api import CompiledKernel as CompiledKernel
     from dsl.calls.api import Module as Module
@@ -65,4 +67,5 @@ HOME = {
 def __getattr__(name: str) -> Any:
     if name not in HOME:
         raise AttributeError(f"module 'dsl' has no attribute {name!r}")
-    return getattr(import_module(HOME[name]), name)
+    with garbage.imports():
+        return getattr(import_module(HOME[name]), name)

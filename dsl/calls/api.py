@@ -12,9 +12,7 @@ from msgspec.structs import replace
 from dsl.calls.arguments import check_kinds, class_of, facts_of, in_words, order, plain_number
 from dsl.calls.called import Called
 from dsl.calls.plan import BoundPlan, Plan
-from dsl.calls.planner import Planner
 from dsl.calls.short_way import MOST_WAYS, short_way
-from dsl.calls.tuned import Tuned, stale_errors, tuned_path
 from dsl.kernels.compile import Compiled
 from dsl.kernels.plugin_files import load_plugins
 from dsl.kernels.variant import Request, Variant, stride_class
@@ -31,6 +29,8 @@ from dsl.text.program import Program, parse_program
 from dsl.text.program import load as load_program
 
 if TYPE_CHECKING:
+    from dsl.calls.planner import Planner
+    from dsl.calls.tuned import Tuned
     from dsl.runtime import DeviceFacts, Kernel, LaunchResult
 
 MOST_PLANS = 1024
@@ -133,7 +133,8 @@ class Module:
         """The data that `dsl tune --write` wrote beside the `.tile` file. The file is read once. Raises TileError
         `tuned` if the data does not match the `.tile` file. A data file that is not JSON is renamed, with a warning."""
         if self._tuned is None:
-            from dsl.calls.tuned_file import usable  # importing msgspec takes 14 ms; `load` does not need it
+            from dsl.calls.tuned import Tuned, stale_errors, tuned_path
+            from dsl.calls.tuned_file import usable
 
             path = self.program.path
             tuned = Tuned() if path is None else usable(tuned_path(path))
@@ -407,6 +408,8 @@ class ModuleFunction:
         self, facts: Mapping[str, Any], schedule: str | None = None, tuned: Tuned | None = None, **rest: Any
     ) -> Planner:
         """Returns the Planner of a call on this module's device."""
+        from dsl.calls.planner import Planner  # takes 2 ms to import; `compile` plans nothing
+
         module = self.module
         place, device = module.place()
         constants, options = self.called.split(rest)

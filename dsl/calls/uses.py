@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from dsl.text import tree as ast
-from dsl.text.program import Program
+from dsl.text.program import Program, library_names
 from dsl.values.table import find
 
 ASKING = ("given", "contiguous", "bytes")
@@ -128,16 +128,13 @@ class UsesReader:
             return set()
         if node.function.id in VIEWS:
             return self.memory(node.args[0], found) if node.args else set()
-        function = self.function_of(node.function.id)
+        function = self.functions.get(node.function.id)
         # Only VIEWS return the memory of an argument. All other functions of the language return values.
         if function is None:
             return set()
         inner, given = self.inner(function, node)
         returned = {name for name in inner.returned if name not in given}
         return returned.union(*(self.memory(given[name], found) for name in inner.returned & given.keys()))
-
-    def function_of(self, name: str) -> ast.Def | None:
-        return self.functions.get(name) or self.program.function(name)
 
     def call(self, node: ast.Call, found: Uses) -> None:
         name = node.function.id if isinstance(node.function, ast.Name) else ""
@@ -151,9 +148,9 @@ class UsesReader:
             found.add(self.memory(arguments[0], found) if arguments else set(), "w" if name in STORING else "rw")
             self.subscripts(arguments[:1], found)
             self.node(arguments[1:], found)
-        elif name and (function := self.function_of(name)) is not None:
-            self.of_function(function, node, found)
-        elif find(name) is not None:
+        elif name in self.functions:
+            self.of_function(self.functions[name], node, found)
+        elif name in library_names() or find(name) is not None:
             self.node(arguments, found)
         else:
             for each in arguments:
@@ -194,7 +191,8 @@ class UsesReader:
         given = {**dict(zip(params, node.args, strict=False)), **node.keywords}
         if id(function) in self.open:  # a function that calls itself is reported elsewhere
             return Uses(), given
-        named = {n: f for n, a in given.items() if isinstance(a, ast.Name) and (f := self.function_of(a.id))}
+        passed = {n: a.id for n, a in given.items() if isinstance(a, ast.Name)}
+        named = {n: f for n, name in passed.items() if (f := self.functions.get(name) or self.program.function(name))}
         reader = UsesReader(self.program, {**self.functions, **named}, (*self.open, id(function)))
         return reader.uses(function.body), given
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from dsl.kernels.garbage import imports
 from dsl.kernels.in_place import in_place_pairs
 from dsl.kernels.variant import Request, Resolved, Variant, build_variant, record_access, resolve
 from dsl.lowering.ir.budget import Budget
@@ -17,7 +19,6 @@ from dsl.lowering.ir.function import Function
 from dsl.lowering.ir.location import Loc, Source, TileError
 from dsl.lowering.passes import Pass, blamed, check_complete, named, passes_of, run_passes
 from dsl.lowering.text.level import Level
-from dsl.lowering.text.printer import printed
 from dsl.schedules.rules import multiplies
 from dsl.text.program import Program
 
@@ -45,6 +46,8 @@ class Compiled(Struct):
     @property
     def ir(self) -> str:
         """The tile IR after all passes, as text that the IR reader can parse."""
+        from dsl.lowering.text.printer import printed  # a compile prints nothing
+
         return printed(self.level)
 
 
@@ -157,6 +160,14 @@ class Generated(Struct):
         from dsl.runtime.header import write
 
         return write(self.header) + self.body
+
+
+def import_generator() -> None:
+    """Imports what makes code of a kernel's IR: `dsl check` does without it. A compile calls this first, since the
+    objects of a kernel that exists already would go to the oldest generation with those of the modules."""
+    with imports():
+        for name in ("kernels.launch_header", "lowering.emit.codegen", "runtime.launch"):
+            import_module(f"dsl.{name}")
 
 
 def generate(level: Level, llvm_level: int | None = None, known: Mapping[str, str] | None = None) -> Generated:

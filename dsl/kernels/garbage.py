@@ -1,8 +1,9 @@
-"""Makes garbage collections rare while a kernel is compiled."""
+"""Makes garbage collections rare while modules are imported and while a kernel is compiled."""
 
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
@@ -33,3 +34,17 @@ def rare_collections() -> Iterator[None]:
             if len(_outer) == 1:
                 gc.set_threshold(*before)
             _outer.pop()
+
+
+@contextmanager
+def imports() -> Iterator[None]:
+    """A context manager for imports. What modules make lives as long as the process, so it goes to the oldest
+    generation of Python's collector at once. Otherwise the first compile in a process looks through it for garbage,
+    which takes 13 ms."""
+    with rare_collections():
+        before = len(sys.modules)
+        yield
+        # `unfreeze` moves all that is frozen to the oldest generation. Objects that the caller froze stay frozen.
+        if len(sys.modules) > before and gc.isenabled() and not gc.get_freeze_count():
+            gc.freeze()
+            gc.unfreeze()

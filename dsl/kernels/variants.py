@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from dsl.kernels.compile import Compiled, Lowered, compile_lowered, lower
+from dsl.kernels.compile import Compiled, Lowered, compile_lowered, import_generator, lower
 from dsl.kernels.garbage import rare_collections
 from dsl.kernels.variant import Request, Resolved, Variant, points_of, resolve
 from dsl.lowering.ir.location import TileError
@@ -181,6 +181,7 @@ class Variants(Generic[Kernel]):
         members = self._families.setdefault((family, given), [])
         if (known := _serving(members, divisors)) is not None:
             return known.kernel
+        import_generator()
         less = [member for member in members if member.asks_less(divisors)]
         llvm_level = options.pop("llvm_level", None)
         if options:

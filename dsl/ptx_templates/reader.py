@@ -31,12 +31,11 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import product
 from math import prod
-from pathlib import Path
 from typing import Any
 
 from dsl.ptx_templates.instruction import OPERAND_TYPES, ROLES, Effect, Fragment, Instruction, MatrixProduct, Operand
+from dsl.ptx_templates.parsed import DIRECTORY, parsed
 
-_DIRECTORY = Path(__file__).parent
 _VARIABLE = re.compile(r"\{(\w+)(?:\((\w+)\))?\}")
 _OPCODE_WORDS = 3  # the maximum number of opcode words that select a file, as in `cp.async.bulk`
 # Maps an action to the field of `Effect` that the action's value in a row sets.
@@ -68,10 +67,10 @@ class UnknownInstruction(KeyError):
 
 
 class Family(Mapping[str, Instruction]):
-    """The instructions of one TOML file, as a mapping from names to instructions in the file's order."""
+    """The instructions of one TOML file with the content `data`, as a mapping from names to instructions in the file's
+    order."""
 
-    def __init__(self, name: str, text: str):
-        data = tomllib.loads(text)
+    def __init__(self, name: str, data: Mapping[str, Any]):
         self.name = name
         self._rows: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {}
         self._built: dict[str, Instruction] = {}
@@ -222,7 +221,7 @@ def _bases(text: str, rows: int, columns: int) -> tuple[tuple[int, int], ...]:
 @cache
 def families() -> tuple[str, ...]:
     """Returns the sorted names of all families, such as `shfl`."""
-    return tuple(sorted(path.stem for path in _DIRECTORY.glob("*.toml")))
+    return tuple(sorted(path.stem for path in DIRECTORY.glob("*.toml")))
 
 
 @cache
@@ -230,7 +229,7 @@ def family(name: str) -> Family:
     """Returns the instructions of the family `name`. Raises UnknownInstruction if there is no such family."""
     if name not in families():
         raise UnknownInstruction("family", name, "ptx_templates", list(families()))
-    return Family(name, (_DIRECTORY / f"{name}.toml").read_text(encoding="utf-8"))
+    return Family(name, parsed(name))
 
 
 @cache
@@ -239,7 +238,7 @@ def _family_of_opcode() -> dict[str, str]:
     file lists its opcodes, so only this line is parsed."""
     opcodes: dict[str, str] = {}
     for name in families():
-        with (_DIRECTORY / f"{name}.toml").open(encoding="utf-8") as file:
+        with (DIRECTORY / f"{name}.toml").open(encoding="utf-8") as file:
             opcodes |= dict.fromkeys(tomllib.loads(file.readline())["opcodes"], name)
     return opcodes
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import glob
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -83,6 +82,8 @@ def write_text(path: Path, text: str) -> None:
         if path.exists() and not path.is_file():
             path.write_text(text, encoding="utf-8")
             return
+        import secrets  # takes 1 ms to import, and most commands write no file
+
         target = Path(os.path.realpath(path))
         # The target of a symbolic link is replaced, and the link stays. The text is first written to a partial file in
         # the target's folder, since a rename is atomic only within one file system. The random part of the partial

@@ -2,12 +2,14 @@
 
 import subprocess
 import sys
+import tomllib
 
 import pytest
 
 from dsl import ptx_templates
 from dsl.ptx_templates import Effect, Family, Operand, UnknownInstruction, families, family, instruction
 from dsl.ptx_templates.instruction import ROLES
+from dsl.ptx_templates.parsed import PARSED, serialise
 from tests.work import at_most
 
 EVERY_ROW = [(name, row) for name in families() for row in family(name)]
@@ -40,7 +42,7 @@ predicated = true
 
 
 def test_a_row_expands_to_the_product_of_its_variables_with_guarded_twins():
-    small = Family("small", SMALL)
+    small = Family("small", tomllib.loads(SMALL))
     plain = ["add.u32", "add.v2.u32", "add.sat.u32", "add.sat.v2.u32"]
     assert list(small) == [name for row in plain for name in (row, "@" + row)]
     assert len(small) == 8
@@ -52,7 +54,7 @@ def test_a_row_expands_to_the_product_of_its_variables_with_guarded_twins():
 
 
 def test_a_guarded_row_keeps_what_its_outputs_had():
-    guarded = Family("small", SMALL)["@add.v2.u32"]
+    guarded = Family("small", tomllib.loads(SMALL))["@add.v2.u32"]
     assert guarded["d"].role == "inout"
     assert guarded["mask"].type == "pred"
     assert guarded.llvm() == ("@$7 add.v2.u32 {$0, $1}, {$4, $5}, $6;", "=r,=r,0,1,r,r,r,b")
@@ -160,7 +162,7 @@ def test_an_unknown_family_names_close_ones():
 def test_a_row_that_makes_no_sense_is_refused_with_its_place(old, new, message):
     assert old in SMALL
     with pytest.raises(ValueError, match=message):
-        _ = Family("small", SMALL.replace(old, new))["add.u32"]
+        _ = Family("small", tomllib.loads(SMALL.replace(old, new)))["add.u32"]
 
 
 @pytest.mark.parametrize(
@@ -173,7 +175,7 @@ def test_a_row_that_makes_no_sense_is_refused_with_its_place(old, new, message):
 )
 def test_a_product_without_its_fields_is_refused_with_its_place(said, message):
     with pytest.raises(ValueError, match=message):
-        Family("small", SMALL.replace('arch = "sm_80"', f'arch = "sm_80"\n{said}')).product("add.u32")
+        Family("small", tomllib.loads(SMALL.replace('arch = "sm_80"', f'arch = "sm_80"\n{said}'))).product("add.u32")
 
 
 def test_instructions_are_frozen_and_built_once():
@@ -181,6 +183,10 @@ def test_instructions_are_frozen_and_built_once():
     assert instruction("vote.sync.any.pred") is row
     with pytest.raises(AttributeError, match="immutable"):
         row.name = "another"
+
+
+def test_the_json_is_that_of_the_toml_files():
+    assert PARSED.read_text(encoding="utf-8") == serialise(), "python dsl/ptx_templates/parsed.py"
 
 
 def test_every_row_is_whole():

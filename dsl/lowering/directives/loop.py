@@ -17,13 +17,12 @@ in static parts.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from dsl.lowering.directives.cluster_tiles import check_divided, meet, sharing_blocks
 from dsl.lowering.directives.kept import Kept, kept_of, words_of
-from dsl.lowering.directives.phases import LoopOfParts, StaticParts
-from dsl.lowering.directives.rows import AnyRows
 from dsl.lowering.directives.slices import enclosing, without
 from dsl.lowering.directives.stage import WAYS, choose_stage, unstage
 from dsl.lowering.directives.subjects import named_tiles, unknown
@@ -42,6 +41,10 @@ from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.targets import Target
 from dsl.lowering.ir.types import TileType
 from dsl.lowering.plan.tile_loads import is_load
+
+if TYPE_CHECKING:
+    from dsl.lowering.directives.phases import StaticParts
+    from dsl.lowering.directives.rows import AnyRows
 
 
 def loop(function: Function, target: Target) -> None:
@@ -118,6 +121,9 @@ def _odd_ones(function: Function) -> None:
 def in_parts(region: WideRegion, part: int, static: bool, kept: Sequence[Kept], rows: AnyRows | None = None) -> None:
     """Computes a region in parts: unrolled if `static`, otherwise in loops at run time. Only loops at run time keep the
     values in `kept` in shared memory."""
+    # Imported here, as `asked` does: many kernels have no tile in parts.
+    from dsl.lowering.directives.phases import LoopOfParts, StaticParts
+
     if static:
         parts = StaticParts(region, part, rows)
         parts.run()

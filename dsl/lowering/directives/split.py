@@ -64,11 +64,6 @@ def split(function: Function) -> None:
             _split(function, name, parts, loops)
 
 
-def may_deal(function: Function) -> bool:
-    """Whether several blocks may compute one tile together. If so, `dsl verify` compares the results of all blocks."""
-    return bool(function.by_subject("split", int))
-
-
 def _split(function: Function, name: str, named: int, loops: list[Op]) -> None:
     loc = function.lines.get(("split", name))
     loop, sums = loops[0], []

@@ -7,6 +7,7 @@ A `Plugins` object belongs to a program and to the choices of each function. A k
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -293,7 +294,7 @@ def instruction_rows(added: Added, file: Source, known: Mapping[str, Any]) -> di
         return TileError("plugin", of_line(file, file.position(at)[0]), message, hint)
 
     try:
-        rows = dict(ptx_templates.Family(Path(file.name).stem, file.text))
+        rows = dict(ptx_templates.Family(Path(file.name).stem, tomllib.loads(file.text)))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         hint = "docs/instructions.md says how a row is written"
         raise wrong(f"these are no rows of instructions: {error}", hint=hint) from None

@@ -20,27 +20,24 @@ from __future__ import annotations
 import re
 from typing import Any
 
-NEGATION = re.compile(r"^([ \t]*)neg\.s(16|32)[ \t]+(%\w+), (%\w+);$", re.M)
-RELU = re.compile(r"^[ \t]*(min|max)\.relu\.s32[ \t]+(%\w+), (%\w+), (%\w+|-?\d+);$", re.M)
-AT_LEAST_0 = re.compile(r"max\.s32[ \t]+(%\w+), (%\w+), 0;")
-MINIMUM = re.compile(r"min\.s32[ \t]+(%\w+)")
-COMPARED = re.compile(r"setp\.[\w.]+[ \t]+[%\w|]+, (%?[-\w]+), (%?[-\w]+)")
-PASSED_ON = re.compile(r"\b(?:mov|cvt|and)\.[\w.]+[ \t]+(%\w+), (%\w+)")
-HALF_EXTREME = re.compile(r"^([ \t]*)(min|max)\.([su])16[ \t]+(%\w+), (%\w+), (%\w+|-?\d+);$", re.M)
-AT_LEAST_ZERO = re.compile(
-    r"(?:max(?:\.\w+)*\.f32[ \t]+(%\w+), %\w+, 0f[08]0{7};|selp\.f32[ \t]+(%\w+), .*\b0f[08]0{7}\b.*;)"
-)
-ROUNDED = re.compile(r"(?:mov\.[bf]32|cvt\.r\wi\.(?:ftz\.)?f32\.f32)[ \t]+(%\w+), (%\w+);")
-TO_INTEGER = re.compile(r"^([ \t]*)(cvt\.r\wi\.(?:ftz\.)?s32\.f32)[ \t]+(%\w+), (%\w+);", re.M)
+# These are compiled at their first use, which `re` caches: few kernels need any, and all take 1 ms to compile.
+NEGATION = r"(?m)^([ \t]*)neg\.s(16|32)[ \t]+(%\w+), (%\w+);$"
+RELU = r"(?m)^[ \t]*(min|max)\.relu\.s32[ \t]+(%\w+), (%\w+), (%\w+|-?\d+);$"
+AT_LEAST_0 = r"max\.s32[ \t]+(%\w+), (%\w+), 0;"
+MINIMUM = r"min\.s32[ \t]+(%\w+)"
+COMPARED = r"setp\.[\w.]+[ \t]+[%\w|]+, (%?[-\w]+), (%?[-\w]+)"
+PASSED_ON = r"\b(?:mov|cvt|and)\.[\w.]+[ \t]+(%\w+), (%\w+)"
+HALF_EXTREME = r"(?m)^([ \t]*)(min|max)\.([su])16[ \t]+(%\w+), (%\w+), (%\w+|-?\d+);$"
+AT_LEAST_ZERO = r"(?:max(?:\.\w+)*\.f32[ \t]+(%\w+), %\w+, 0f[08]0{7};|selp\.f32[ \t]+(%\w+), .*\b0f[08]0{7}\b.*;)"
+ROUNDED = r"(?:mov\.[bf]32|cvt\.r\wi\.(?:ftz\.)?f32\.f32)[ \t]+(%\w+), (%\w+);"
+TO_INTEGER = r"(?m)^([ \t]*)(cvt\.r\wi\.(?:ftz\.)?s32\.f32)[ \t]+(%\w+), (%\w+);"
 PRODUCT = "wgmma.mma_async"
-BETWEEN = re.compile(r"(wgmma\.(?:fence|wait_group)\b[^;]*;)")
-LOADED = re.compile(r"\bld\.(?!param)[\w.:]*64\s+(%\w+),")
-COPIED = re.compile(r"\bmov\.[bu]64\s+(\w+|%\w+), (%\w+);")
-TARGET = re.compile(r"\bbra(?:\.uni)?\s+([$\w]+)")
-STATEMENT = re.compile(
-    r"//.*|(?P<label>[$\w]+):(?!:)|(?P<guard>@!?[%$\w]+\s+)?(?P<name>[a-z][\w.:]*)\s+(?P<operands>[^;]*);"
-)
-NAMES = re.compile(r"[%$]?[\w-]+")
+BETWEEN = r"(wgmma\.(?:fence|wait_group)\b[^;]*;)"
+LOADED = r"\bld\.(?!param)[\w.:]*64\s+(%\w+),"
+COPIED = r"\bmov\.[bu]64\s+(\w+|%\w+), (%\w+);"
+TARGET = r"\bbra(?:\.uni)?\s+([$\w]+)"
+STATEMENT = r"//.*|(?P<label>[$\w]+):(?!:)|(?P<guard>@!?[%$\w]+\s+)?(?P<name>[a-z][\w.:]*)\s+(?P<operands>[^;]*);"
+NAMES = r"[%$]?[\w-]+"
 UNKNOWN = ("ld", "atom", "shfl", "vote", "mbarrier", "match", "redux", "activemask", "call", "elect")
 """Instructions that may return a different value each time they run."""
 HALVES = ("min.s16", "min.u16", "max.s16", "max.u16")
@@ -65,10 +62,10 @@ def keep_products(ptx: str) -> str:
     """
     if PRODUCT not in ptx:
         return ptx
-    targets, loaded = set(TARGET.findall(ptx)), set(LOADED.findall(ptx))
-    while more := {d for d, source in COPIED.findall(ptx) if source in loaded} - loaded if loaded else ():
+    targets, loaded = set(re.findall(TARGET, ptx)), set(re.findall(LOADED, ptx))
+    while more := {d for d, source in re.findall(COPIED, ptx) if source in loaded} - loaded if loaded else ():
         loaded |= more
-    return "".join(apart(part, targets, loaded) if PRODUCT in part else part for part in BETWEEN.split(ptx))
+    return "".join(apart(part, targets, loaded) if PRODUCT in part else part for part in re.split(BETWEEN, ptx))
 
 
 def apart(part: str, targets: set[str], loaded: set[str]) -> str:
@@ -79,20 +76,20 @@ def apart(part: str, targets: set[str], loaded: set[str]) -> str:
     values: dict[str, Any] = {}  # maps a register to its value, if the value changed since the start of the part
     done: set[Any] = set()
     made, behind, again = [], 0, False
-    for found in STATEMENT.finditer(part):
+    for found in re.finditer(STATEMENT, part):
         # a branch target may start a loop, and then the next product may equal itself in the previous iteration
         if found["label"] in targets:
             again = True
         elif (name := found["name"] or "").startswith(PRODUCT):
             sums, rest = found["operands"].split("}", 1)
-            product = name, sums, *(values.get(each, each) for each in NAMES.findall(rest))
+            product = name, sums, *(values.get(each, each) for each in re.findall(NAMES, rest))
             if again or product in done:
                 made += [part[behind : found.start()], "wgmma.fence.sync.aligned; "]
                 behind, again = found.start(), False
                 done.clear()
             done.add(product)
         elif name:
-            to, *given = NAMES.findall(found["operands"]) or [""]
+            to, *given = re.findall(NAMES, found["operands"]) or [""]
             taken = [values.get(each, each) for each in given]
             other = found["guard"] or name.startswith(UNKNOWN)
             value = ("other", found.start()) if other else value_of(name, taken)
@@ -138,7 +135,7 @@ def widen_extremes(ptx: str) -> str:
         lines += [f"{name}.{sign}32 \t%wide_a, %wide_a, %wide_b;", f"cvt.u16.u32 \t{d}, %wide_a;"]
         return "\n".join([f"{indent}{{", *(indent + line for line in lines), f"{indent}}}"])
 
-    return HALF_EXTREME.sub(widened, ptx)
+    return re.sub(HALF_EXTREME, widened, ptx)
 
 
 def keep_comparisons(ptx: str) -> str:
@@ -150,8 +147,8 @@ def keep_comparisons(ptx: str) -> str:
     # Search for plain strings first, because the regular expressions take ten times as long.
     if ".relu.s32" not in ptx and ("min.s32" not in ptx or "max.s32" not in ptx):
         return ptx
-    minima = set(MINIMUM.findall(ptx))
-    clamped = {d for _, d, _, _ in RELU.findall(ptx)} | {d for d, a in AT_LEAST_0.findall(ptx) if a in minima}
+    minima = set(re.findall(MINIMUM, ptx))
+    clamped = {d for _, d, _, _ in re.findall(RELU, ptx)} | {d for d, a in re.findall(AT_LEAST_0, ptx) if a in minima}
     wrong = clamped & compared(ptx) if clamped else clamped
     if not wrong:
         return ptx
@@ -168,7 +165,7 @@ def keep_comparisons(ptx: str) -> str:
         d, a = found.groups()
         return shifted("", a, d) if d in wrong and a in minima else found[0]
 
-    return RELU.sub(at_once, AT_LEAST_0.sub(apart, ptx))
+    return re.sub(RELU, at_once, re.sub(AT_LEAST_0, apart, ptx))
 
 
 def keep_conversions(ptx: str) -> str:
@@ -179,10 +176,10 @@ def keep_conversions(ptx: str) -> str:
     """
     if "cvt.pack.sat.u8.s32" not in ptx:
         return ptx
-    found = {d or e for d, e in AT_LEAST_ZERO.findall(ptx)}
+    found = {d or e for d, e in re.findall(AT_LEAST_ZERO, ptx)}
     if not found:
         return ptx
-    passed_on = ROUNDED.findall(ptx)
+    passed_on = re.findall(ROUNDED, ptx)
     while more := {d for d, source in passed_on if source in found} - found:
         found |= more
 
@@ -192,14 +189,14 @@ def keep_conversions(ptx: str) -> str:
             return match[0]
         return f"{indent}{{ .reg .f32 %kept; add.f32 %kept, {source}, 0f80000000; {convert} {d}, %kept; }}"
 
-    return TO_INTEGER.sub(apart, ptx)
+    return re.sub(TO_INTEGER, apart, ptx)
 
 
 def compared(ptx: str) -> set[str]:
     """Returns the registers that are compared, and the registers from which they were copied or converted."""
-    found = {operand for pair in COMPARED.findall(ptx) for operand in pair}
+    found = {operand for pair in re.findall(COMPARED, ptx) for operand in pair}
     sources: dict[str, list[str]] = {}
-    for to, source in PASSED_ON.findall(ptx):
+    for to, source in re.findall(PASSED_ON, ptx):
         sources.setdefault(to, []).append(source)
     work = [*found]
     while work:
@@ -218,4 +215,4 @@ def keep_signs(ptx: str) -> str:
     """
     if ptx.count("min.s32") + ptx.count("max.s32") < 2 or "neg.s" not in ptx:
         return ptx
-    return NEGATION.sub(r"\1not.b\2 \t\3, \4;\n\1add.s\2 \t\3, \3, 1;", ptx)
+    return re.sub(NEGATION, r"\1not.b\2 \t\3, \4;\n\1add.s\2 \t\3, \3, 1;", ptx)

@@ -94,12 +94,10 @@ def views_of(op: Op) -> list[Op]:
     return [view for view in dict.fromkeys(made) if view is not None]
 
 
-_READS = instruction("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16").effects[0]
-"""The effect of a wgmma on memory, a read. It is the same for all types and extents."""
-
-
 def _reads_of_wgmma(op: Op) -> list[AccessEffect]:
-    return [AccessEffect("read", view.operands[0], "shared", _READS, view) for view in views_of(op)]
+    # The effect on memory, a read, is the same for all types and extents.
+    reads = instruction("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16").effects[0]
+    return [AccessEffect("read", view.operands[0], "shared", reads, view) for view in views_of(op)]
 
 
 # An operand of a wgmma in shared memory: the elements at `offset`, transposed if `axes` is (1, 0), as elements of type

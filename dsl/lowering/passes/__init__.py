@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
+from importlib import import_module
 
 from msgspec import Struct
 
@@ -21,9 +22,7 @@ from dsl.lowering.directives import (
     pieces,
     pingpong,
     pipeline,
-    precompute,
     prefetch_fragments,
-    split,
     stage,
     subtile,
     tma_stores,
@@ -106,6 +105,17 @@ def on_function(run: Callable[[Function], None]) -> Callable[[Function, Target],
     return lambda function, target: run(function)
 
 
+def asked(directive: str) -> Callable[[Function, Target], None]:
+    """Returns the pass of a directive that does nothing without a line in the schedule. Few schedules have such a line,
+    so only these import the directive's module."""
+
+    def run(function: Function, target: Target) -> None:
+        if directive in function.attrs:
+            getattr(import_module(f"dsl.lowering.directives.{directive}"), directive)(function)
+
+    return run
+
+
 PASSES = (
     # First: later passes remove values, and a line of the schedule about a removed value would be reported as a
     # mistake.
@@ -116,8 +126,8 @@ PASSES = (
     # hand. Among the directives that rebuild loops, `pipeline` is first. Iterations that are peeled or unrolled later
     # then keep the order that `pipeline` gave them.
     Pass("grid", on_function(grid.grid), reads=("l2_group", "persistent"), deals=grid.may_deal),
-    Pass("split", on_function(split.split), reads=("split",), deals=split.may_deal, resums=True),
-    Pass("precompute", on_function(precompute.precompute), reads=("precompute",)),
+    Pass("split", asked("split"), reads=("split",), deals=lambda function: "split" in function.attrs, resums=True),
+    Pass("precompute", asked("precompute"), reads=("precompute",)),
     Pass("subtile", on_function(subtile.subtile), reads=("subtile",)),
     # Before the directives that compute tiles in parts: each block of a cluster computes some of the parts.
     Pass("cluster_tiles", cluster_tiles.cluster_tiles, reads=("layout",), may_go=False, deals=cluster_tiles.may_deal),

@@ -3,12 +3,15 @@ this package declares some of them."""
 
 from __future__ import annotations
 
-from importlib import import_module
-from pkgutil import iter_modules
-
+from dsl.lowering.ops.elementwise import (  # noqa: F401 (the rows)
+    arithmetic,
+    bits,
+    comparison,
+    conversion,
+    division,
+    floats,
+    integers,
+)
 from dsl.lowering.ops.elementwise.declare import CLASSES, FUNCTIONS, Element, LanguageFunction, suffix
-
-for _module in iter_modules(__path__):
-    import_module(f"{__name__}.{_module.name}")
 
 __all__ = ["CLASSES", "FUNCTIONS", "Element", "LanguageFunction", "suffix"]

@@ -34,7 +34,7 @@ NO_CHOICE = {
     "dsl/lowering/passes/layouts/anchors.py:chained_layout": "what avoids a layout conversion; `neighbours` chooses it",
     "dsl/lowering/directives/pingpong.py:_computed_operand": "the first wait of an iteration",
     "dsl/lowering/passes/place_shared.py:_smaller": "the tile that an error names",
-    "dsl/lowering/plan/products.py:_part": "the line of the product",
+    "dsl/lowering/plan/products.py:part_of": "the line of the product",
     "dsl/lowering/directives/cluster_tiles.py:parts_of_block": "the line of the tile that errors name",
     "dsl/lowering/directives/cluster_tiles.py:first_block": "the one flag that tells the first block of a cluster",
     "dsl/lowering/directives/loop.py:_innermost": "of tiles with one name, the one from which all others are found",

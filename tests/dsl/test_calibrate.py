@@ -273,6 +273,6 @@ def test_points_are_those_of_all_schedules_of_the_chosen_branch() -> None:
     (call,) = calls(program, program.examples[0], next(random_cases(program, program.examples[0], place, 1, 0)), place)
     found = candidates(call, SpaceChoice(rivals=True))
     alone = [each for each in candidates(call, SpaceChoice(schedules=["wgmma"])) if len(each.steps) == 1]
-    assert 100 < len(alone) < 400 and sum(each.cost == inf for each in alone) == 1  # of 3,960, and one of `across`
+    assert 100 < len(alone) < 400  # of 3,960
     assert {each.steps[-1].schedule for each in found} == {"mma_sync", "stream_k", "wgmma"}
     assert all(len(each.steps) == 1 and each.cost is not None and each.cost < inf for each in found)

@@ -182,7 +182,7 @@ BOX, COPY = "cp.async.bulk.tensor.2d.shared", "cp.async.ca.shared"
 def test_what_a_product_fits_as_is_what_is_launched(
     counted_calls: dict[str, int], extent: int, k: int, schedule: str, operands: str | None, lowered: int
 ) -> None:
-    """The launch is bound, and the costs of the four schedules that it names are evaluated. In the order of costs they
+    """The launch is bound, and the costs of the three schedules that it names are evaluated. In the order of costs they
     are resolved and lowered until one fits, at most four points of each. `wgmma` takes rows that begin at multiples of
     16 bytes as boxes, and of 4 by `cp.async`; others are left to `mma.sync`. `matmul` would copy such rows to aligned
     ones first."""
@@ -196,7 +196,7 @@ def test_what_a_product_fits_as_is_what_is_launched(
     (step,) = module.products.plan(arrays).steps
     assert step.request.schedule == schedule
     ptx = module.variant(step.request).compiled.ptx
-    counts = {"lower": lowered, "resolve_schedule": lowered, "schedule_points": 4, "bind": 1, "describe": 0}
+    counts = {"lower": lowered, "resolve_schedule": lowered, "schedule_points": 3, "bind": 1, "describe": 0}
     assert counted_calls == counts
     brought = {each for each in (BOX, COPY) if each in ptx} if "wgmma" in ptx else set()
     assert brought == ({operands} if operands else set())

@@ -59,8 +59,11 @@ CHANNELS = {
     "pingpong_end": {"arrives"},
     "consumer_release": {"synchronizes", "arrives"},
     "tma_fence": {"orders"},
+    "cluster_arrive": {"orders"},
+    "cluster_wait": {"synchronizes"},
+    "cluster_gather": {"orders", "reads", "synchronizes", "writes"},
 }
-"""Operations on the barriers of pipelines, and the fence of stores by boxes: what their rows do."""
+"""Operations on the barriers of pipelines and clusters, and the fence of stores by boxes: what their rows do."""
 
 
 WAITS = ("wgmma_wait", "wgmma_wait_group")

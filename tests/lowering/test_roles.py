@@ -28,6 +28,7 @@ SAID = {name for name, (_, lines, *_) in CASES.items() if {"persistent 1", "spli
 
 
 ROWS_IN_PARTS = {f"rows in two parts{more}" for more in ("", ", a across K", ", a in registers")}
+ROWS_IN_PARTS |= {f"bytes, {operand} across K, in two parts" for operand in "ab"}
 """Cases whose sums `split p: stream` joins as whole tiles, which parts of rows are not."""
 
 
@@ -35,7 +36,7 @@ def check_product(case: str, more: str, device: str) -> None:
     source, c, a, b, wanted = of_case(case, "stage a, b: tma", *MORE[more])
     module = dsl.parse(source, device=device)
     if case in ROWS_IN_PARTS and more == "in equal shares":
-        with pytest.raises(TileError, match=r"rows are not 16 for each of \d warps"):
+        with pytest.raises(TileError, match=r"rows(?: of its instruction,)? are not 16 for each of \d warps"):
             module.product(c, a, b)
     else:
         module.product(c, a, b)

@@ -35,7 +35,7 @@ def attention(s: int, t: int, d: int, causal: bool) -> tuple[str, str, tuple[Any
 CASES = {
     "a loop behind a loop": attention(1210, 20, 88, False),
     "rows at multiples of eight bytes": attention(1211, 1211, 100, True),
-    "shares with masks": product("f32", 2748, 484, 767, "a.T"),
+    "shares with masks": product("f32", 22, 484, 1767, "a.T"),
     "operands loaded by elements": product("f16", 94, 966, 177, "b.T"),
     "heads of 32": attention(565, 116, 32, False),
     "bytes that are turned": product("s8", 1376, 1352, 72),

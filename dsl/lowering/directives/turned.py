@@ -20,12 +20,12 @@ from dsl.lowering.building.builder import Builder
 from dsl.lowering.directives.slices import located
 from dsl.lowering.ir.function import Block, Function, Op, Value, parents, put, replace_uses, uses, walk
 from dsl.lowering.ops.control import handed_on
-from dsl.lowering.plan.products import adding, is_wgmma, subtile_of
+from dsl.lowering.plan.products import adding, is_wgmma, part_of
 
 
 def turned_tiles(function: Function) -> None:
     """Transposes each wgmma of which the plan says so, unless the schedule cuts its tile into subtiles."""
-    _turn_all(function, lambda op: op.result.tile.shape == subtile_of(function, op))
+    _turn_all(function, lambda op: op.result.tile.shape == part_of(function, op))
 
 
 def turned(function: Function) -> None:

@@ -208,7 +208,7 @@ def _is_taken(function: Function, op: Op, shape: _Shape, flaw: str | None) -> bo
     )
 
 
-def subtile_of(function: Function, op: Op) -> tuple[int, int]:
+def part_of(function: Function, op: Op) -> tuple[int, int]:
     """Returns the extents of an MMA's subtile in the schedule, or of the whole tile if there is no `subtile` line for
     it."""
     said = function.by_subject("subtile", tuple)
@@ -239,7 +239,7 @@ def _shapes(function: Function, given: Target) -> dict[Op, _Shape]:
 def _shape(function: Function, given: Target, facts: Analysis, users: dict[Value, list[Op]], op: Op) -> _Shape:
     """Finds out whether wgmma must compute the transpose of an MMA: its tile has an unsuitable number of rows, or
     threads must load its right operand to registers, where wgmma takes left operands only."""
-    rows, columns = subtile_of(function, op)
+    rows, columns = part_of(function, op)
     left, right = (
         is_loaded(value) and loaded_across(value.dtype) and lies_along(facts, value, axis, {})
         for axis, value in enumerate(op.operands[:2])

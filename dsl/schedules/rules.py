@@ -38,7 +38,7 @@ class Rule(Struct, frozen=True):
         return {each.id for name, each in self.names.items() if isinstance(each, ast.Name) and name not in EXTENTS}
 
 
-EXTENTS = ("M", "N", "K", "TYPE", "ALONG")
+EXTENTS = ("M", "N", "K", "TYPE", "A_ALONG", "B_ALONG")
 SOME_K = 2048
 """The extent along k of a product, if the end of its loop is not known."""
 
@@ -145,7 +145,7 @@ def rule_of(program: Program, name: str) -> Rule | None:
             # The grid's axes are in order: the rows of the result come first.
             (tm, m), (tn, n) = tiled
             extents = {"M": m, "N": n, "K": _end_of_loop(kernel, steps[0]), "TYPE": type}
-            extents["ALONG"] = _lies_along(kernel, steps[0])
+            extents |= {"A_ALONG": _lies_along(kernel, steps[0], tm), "B_ALONG": _lies_along(kernel, steps[0], tn)}
             return _rule("product", kernel, {"TM": tm, "TN": tn, "TK": steps[0]}, extents)
     covers = {cover: (extent, type) for cover, extent, type in _covers(kernel, constants)}
     # A constant that tiles an axis and also covers a row cannot follow both rules.
@@ -240,12 +240,14 @@ def _sliced_by(kernel: ast.KernelDef, constant: str) -> Iterator[tuple[str, ast.
     return (each for each in _sliced(kernel) if constant in ast.names_in(each[3].stop))  # type: ignore[arg-type]
 
 
-def _lies_along(kernel: ast.KernelDef, step: str) -> Expr:
-    """Returns an expression: whether all tensors that a loop with this step slices are contiguous along the sliced
-    axis."""
-    at = kernel.loc
+def _lies_along(kernel: ast.KernelDef, step: str, tile: str) -> Expr:
+    """Returns an expression: whether all tensors that are sliced by a tile of the grid, and by a loop with this step,
+    are contiguous along the axis of the loop."""
+    at, tiled = kernel.loc, {name for name, *_ in _sliced_by(kernel, tile)}
     every: Expr = ast.Name(at, "true")
     for name, type, axis, _ in _sliced_by(kernel, step):
+        if name not in tiled:
+            continue
         asked = ast.Call(at, ast.Name(at, "contiguous"), [ast.Name(at, name), ast.Number(at, axis)], {})
         one = asked if type.strided else ast.Name(at, "true" if axis == len(type.dims) - 1 else "false")
         every = ast.Binary(at, "and", every, one)

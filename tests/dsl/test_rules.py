@@ -76,6 +76,24 @@ def test_the_tile_of_a_product_has_the_least_cost(
         assert tuple(found[name] for name in ("ROWS", "BN", "ROUND", "warps")) == tile
 
 
+@pytest.mark.parametrize(("a", "b", "tile"), [
+    ("m, k", "n, k", (128, 256, 128, 8)), ("m, k", "k, n", (128, 256, 128, 8)), ("k, m", "k, n", (128, 128, 128, 4)),
+])  # fmt: skip
+def test_bytes_across_k_have_the_tile_of_wgmma_unless_both_lie_so(a: str, b: str, tile: tuple[int, ...]) -> None:
+    changes = {"a: T[m, k]": f"a: s8[{a}]", "b: T[n, k]": f"b: s8[{b}]", "T in f16|s8, ": "", "c: f32": "c: s32"}
+    changes |= {"f32[ROWS": "s32[ROWS", "acc.to(f32)": "acc"}
+    if a == "k, m":
+        changes["a[i : i + ROWS, p : p + ROUND]"] = "a[p : p + ROUND, i : i + ROWS].T"
+    if b == "k, n":
+        changes["b[j : j + BN, p : p + ROUND].T"] = "b[p : p + ROUND, j : j + BN]"
+    text = TEXT
+    for old, new in changes.items():
+        assert old in text
+        text = text.replace(old, new, 1)
+    found = constants("product", dict.fromkeys("mnk", 4096), text=text)
+    assert tuple(found[name] for name in ("ROWS", "BN", "ROUND", "warps")) == tile
+
+
 def test_a_tile_that_was_not_measured_is_taken_if_a_line_asks_for_it() -> None:
     found = constants("product", {"m": 512, "n": 512, "k": 64}, constants={"BN": 16})
     assert found["BN"] == 16 and found["ROWS"] in (16, 32, 64, 128)

@@ -497,7 +497,13 @@ _ROWS = (
         "At most N registers a thread. More than the assembler chose by itself may end spills.",
         "maxnreg 128",
     ),
-    PropertyRow("blocks_per_sm", None, Whole(1, 32), "A multiprocessor must hold N blocks at once.", "blocks_per_sm 2"),
+    PropertyRow(
+        "blocks_per_sm",
+        None,
+        Whole(0, 32),
+        "A multiprocessor must hold N blocks at once. 0: the compiler decides.",
+        "blocks_per_sm 2",
+    ),
     PropertyRow(
         "cluster",
         None,

@@ -250,6 +250,9 @@ SHARP: dict[str, tuple[str, str, int | None]] = {
     "what a quotient leaves of a multiple": ("m", "m // 8 * 8", 0),
     "what a quotient leaves of a multiple and 3": ("m + 3", "(m + 3) // 8 * 8", -3),
     "down": ("0", "down(m - 8)", 0),
+    "whole iterations of a share": ("whole + 15", "n", 1),
+    "whole iterations of a share, four at once": ("four + 63", "n", 1),
+    "the others of these": ("other + 15", "n", 1),
 }
 
 
@@ -288,6 +291,11 @@ def test_claims_are_sharp(name: str) -> None:
     }
     names["signed"] = counter(-3, names["n"], 1)
     names["tm"], names["tn"] = (names["m"] + 7) // 8, (names["n"] + 3) // 4
+    start = names["block"] * 80
+    whole = ((names["n"].with_other("minimum", start + 80) - start) // 16).with_other("maximum", 0) * 16
+    four = start + whole // 64 * 64
+    names["whole"], names["four"] = counter(start, start + whole, 16), counter(start, four, 64)
+    names["other"] = counter(four, start + whole, 16)
     a, b, most = SHARP[name]
     left, right = (Index(0).with_other("add", eval(text, dict(names))).value for text in (a, b))
     claimed = [d for d in range(-20, 20) if analysis.bounds.not_above(left, right, d)]

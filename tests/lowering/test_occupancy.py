@@ -14,6 +14,7 @@ from tests.lowering.test_prefetch_fragments import PRODUCT
     [
         (64, "warps = 4", 512, 3),  # 48 KB a block, of 164
         (64, "warps = 4\n    blocks_per_sm 2", 512, 2),  # the schedule's own number
+        (64, "warps = 4\n    blocks_per_sm 0", 512, 3),  # the schedule leaves it to the compiler
         (64, "warps = 4\n    maxnreg 96", 512, 0),  # the schedule's own registers
         (64, "warps = 4", 511, 0),  # loads by elements
         (128, "warps = 4", 512, 2),  # a thread has all the registers that it can have

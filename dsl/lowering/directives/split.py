@@ -516,7 +516,7 @@ class _Stream(_Meeting):
         # With the attribute `tiles`, copies of `pipeline` continue from tile to tile, as in a persistent block.
         around = Op(OPS["for"], bounds, [], {"unroll": 1, "tiles": True}, [body], b.loc)
         function.body.ops = [*kept, *ahead, *top.ops, around]
-        function.grid = [["*", "sms", function.number("blocks_per_sm", 1)], 1, 1]
+        function.grid = [["*", "sms", max(1, function.number("blocks_per_sm"))], 1, 1]
 
     def _meet(self, block: Value, first: Value, opening: Value, ending: Value) -> None:
         """Builds the code after the loop. If a block executes all iterations of a tile, it runs the rest of the kernel

@@ -267,11 +267,30 @@ class Bounds(Forms[Elements]):
             between = gcd(self.divisor(step), self.divisor(plus(stop, start, -1)))  # divides stop - counter
             if by is None or by > 0:  # a step that is not constant must be positive
                 out.lowers.append(LinearBound(start))
-                out.uppers.append(LinearBound(plus(stop, number(-between))))
+                for most in self._most_if_positive(plus(stop, start, -1)):  # else the loop has no iteration
+                    out.uppers.append(LinearBound(plus(start, plus(most, number(-between)))))
             else:
                 out.uppers.append(LinearBound(start))
                 out.lowers.append(LinearBound(plus(stop, number(between))))
         return out
+
+    def _most_if_positive(self, sum: Sum) -> Iterator[Sum]:
+        """Yields the sum, and upper bounds that it has if it is positive. If it has one positive term, then that is
+        positive, too: its max(a, 0) is a, and its a // 4 is at most a / 4, for a positive a."""
+        yield sum
+        (lead, *more) = [product for product, factor in sum.items() if factor > 0] or [()]
+        rest = {product: factor for product, factor in sum.items() if product != lead}
+        if more or len(lead) != 1 or not all(self._counts(unknown) for product in rest for unknown in product):
+            return
+        factor, of = sum[lead], self.unknowns[lead[0]]
+        others = [case for case in of.cases or () if (known := constant(case)) is None or known > 0]
+        if of.cases is not None and len(others) == 1:
+            for most in self._most_if_positive(multiplied(others[0], number(factor))):
+                yield plus(rest, most)
+        divisor = None if of.quotient is None else constant(of.quotient[1])
+        if of.quotient is not None and divisor is not None and divisor > 0 and factor % divisor == 0:
+            for most in self._most_if_positive(of.quotient[0]):
+                yield plus(rest, multiplied(most, number(factor // divisor)))
 
     def divisor(self, sum: Sum) -> int:
         """Returns a number that divides a sum. It is 0 for the sum 0."""

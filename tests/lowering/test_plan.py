@@ -29,6 +29,8 @@ kernel product(c: O[m, n], a: T[m, k; strided], b: T[k, n; strided];
         acc = dot(a[i : i + TM, p : p + TK], b[p : p + TK, j : j + TN], acc)
     c[i : i + TM, j : j + TN] = acc.to(O)
 """
+APART = PRODUCT.replace("acc = dot(", "part = dot(").replace(", acc)", ")\n        acc = acc + part")
+BYTES = {"T": "s8", "O": "s32"}
 BY_HAND = """
 schedule by_hand of product:
     warps = 8
@@ -230,9 +232,76 @@ def test_threads_load_bytes_across_k(types: dict[str, str]) -> None:
 
 def test_sums_that_are_added_apart_have_two_groups() -> None:
     """Four groups have no registers for both sums: mma.sync took 406 us in place of 103 (e4m3, 4096, H200)."""
-    text = PRODUCT.replace("acc = dot(", "part = dot(").replace(", acc)", ")\n        acc = acc + part")
-    made = compiled(text, constants={"TM": 256, "TN": 128, "TK": 128}, types={"T": "e4m3", "O": "f32"})
+    made = compiled(APART, constants={"TM": 256, "TN": 128, "TK": 128}, types={"T": "e4m3", "O": "f32"})
     assert "wgmma" in made.body and made.variant.function.warps == 8
+
+
+@pytest.mark.parametrize(
+    ("lines", "way", "warps"),
+    [
+        ("instruction acc: mma.sync", "mma.sync", 4),
+        ("instruction acc: wgmma", "wgmma", 8),
+        ("instruction acc: wgmma\n    subtile acc: 64, 128", "wgmma", 4),
+    ],
+)
+def test_lines_may_name_sums_that_are_added_apart(lines: str, way: str, warps: int) -> None:
+    """The plan knew such a product by its own name only. So it planned TMA and 8 warps for the line with mma.sync, and
+    threads copied operands in place of TMA for the last one."""
+    text = f"{APART}schedule own of product:\n    {lines}\n"
+    made = compiled(text, schedule="own", constants={"TM": 128, "TN": 128, "TK": 64})
+    assert way in made.body and ("cp.async.bulk.tensor" in made.body) == (way == "wgmma")
+    assert made.variant.function.warps == warps
+    assert not [key for key in taken(made) if key.startswith("route.")]
+
+
+def test_a_named_product_of_sums_apart_is_refused_for_its_own_reason() -> None:
+    text = f"{APART}schedule own of product:\n    instruction acc: wgmma\n"
+    both = {"a": (1, 16), "b": (16, 1)}
+    with pytest.raises(TileError, match="its right operand lies across k"):
+        compiled(text, schedule="own", constants={"TN": 128, "TM": 128, "TK": 64}, strides=both, types=BYTES)
+
+
+def test_products_of_a_kernel_share_the_fewest_warps() -> None:
+    """Sums that are added apart have two groups, and others of 256 rows four: both products have two then."""
+    also = "acc = acc + part\n        more = dot(a[i : i + TM, p : p + TK], b[p : p + TK, j : j + TN], more)"
+    text = APART.replace("acc = acc + part", also).replace(
+        "    for p", "    more = zeros(sum_type(T)[TM, TN])\n    for p"
+    )
+    made = compiled(text.replace("acc.to(O)", "(acc + more).to(O)"), constants={"TM": 256, "TN": 64, "TK": 64})
+    assert "mma.sync" not in made.body and made.variant.function.warps == 8
+
+
+@pytest.mark.parametrize(
+    ("tile", "strides", "why"),
+    [
+        ((192, 80), {}, "192 rows are neither 64 nor a multiple of 128"),
+        ((128, 128), {"a": (1, 16), "b": (16, 1)}, "its right operand lies across k, which only elements of 16 bits"),
+        ((48, 128), {"a": (1, 16)}, "its left operand, on the right of the transposed product, lies across k"),
+        ((128, 128), {"a": (32, 2)}, "its left operand has no neighbours along k in memory"),
+    ],
+)
+def test_reasons_tell_operands_and_rows(tile: tuple[int, int], strides: dict[str, Any], why: str) -> None:
+    constants, lie = {"TM": tile[0], "TN": tile[1], "TK": 64}, {"a": (16, 1), "b": (1, 16)} | strides
+    made = compiled(PRODUCT, constants=constants, strides=lie, types=BYTES)
+    assert str(made.variant.function.choices.keyed()["route.acc"].because).startswith(why)
+
+
+@pytest.mark.parametrize("adds", ["fma(part, gain, acc)", "acc + part * gain"])
+@pytest.mark.parametrize(("tm", "tn"), [(256, 128), (48, 128)])
+def test_sums_with_scales_are_turned_and_cut(adds: str, tm: int, tn: int) -> None:
+    """They were turned back for each addition, so a tile of 256 x 128 was not cut into subtiles, and mma.sync spilled
+    532 bytes; one of 48 x 128 was refused. 16 warps spilled 308 bytes with bytes along k."""
+    text = APART.replace("acc + part", adds).replace("strided];\n", "strided], gain: f32;\n")
+    constants, types = {"TM": tm, "TN": tn, "TK": 128}, {"T": "e4m3", "O": "f32"}
+    along = compiled(text, constants=constants, types=types)
+    made = compiled(text, constants=constants, types=types, strides={"a": (16, 1), "b": (16, 1)})
+    assert "wgmma" in made.body and {each.variant.function.warps for each in (made, along)} == {8}
+    random = np.random.default_rng(0)
+    a, b = (random.standard_normal(shape).astype(float8_e4m3fn) for shape in ((tm + 16, 272), (272, tn + 16)))
+    c = np.zeros((tm + 16, tn + 16), np.float32)
+    module(text).product(c, a, b, 0.5, **constants)
+    wanted = 0.5 * a.astype(np.float64) @ b.astype(np.float64)
+    assert np.abs(c - wanted).max() <= 2.0**-10 * np.abs(wanted).max()
 
 
 def test_wide_tiles_have_two_groups() -> None:

@@ -457,7 +457,7 @@ class _Choosing:
     def is_read_in_shared(self, load: Op) -> bool:
         """Whether a line names wgmma for an MMA that reads the loaded tile as it is, and so in shared memory alone."""
         named = self.function.instructions.keys()
-        return any(named & names_of_product(product) for product in wgmmas_of(load, self.users))
+        return any(named & names_of_product(self.users, product) for product in wgmmas_of(load, self.users))
 
     def is_planned(self, load: Op) -> bool:
         """Whether all MMAs that use the loaded value are wgmma, and there is at least one."""

@@ -31,7 +31,7 @@ from dsl.lowering.ir.types import SharedType, TileType
 from dsl.lowering.known.facts import facts_now
 from dsl.lowering.ops.control import names, parting
 from dsl.lowering.ops.memory import writes
-from dsl.lowering.plan.products import is_sum_of_wgmma, is_wgmma
+from dsl.lowering.plan.products import adding, is_sum_of_wgmma, is_wgmma
 from dsl.lowering.plan.tile_loads import adds_products, is_store
 
 LEAST = 32 * 32
@@ -65,7 +65,7 @@ def subtile(function: Function) -> None:
         if name in said:
             _check(name, value, said[name], loc)
             rule, why = said[name], "the schedule says so"
-        elif is_sum_of_wgmma(function, name) or _joins_wgmma(value):
+        elif is_sum_of_wgmma(function, name) or _joins_wgmma(function, value):
             rule, why = _columns_of_wgmma(function, value)
         else:
             rule, why = _quarters(function, value), f"a warp has {LEAST} elements of each part, or more"
@@ -96,20 +96,20 @@ def _subjects(function: Function, said: Collection[str]) -> dict[str, Value]:
     return found
 
 
-def _joins_wgmma(total: Value) -> bool:
+def _joins_wgmma(function: Function, total: Value) -> bool:
     """Whether a loop adds the results of wgmma to a value that the loop carries, as in `acc = acc + dot(x, y)`."""
     loop = total.op
     if loop is None or not loop.spec.control.counters or total not in loop.results:
         return False
-    joined = loop.regions[0].ops[-1].operands[loop.results.index(total)].op
-    makers = joined.operands if joined is not None and joined.spec.elementwise else []
-    return any(value.op is not None and is_wgmma(value.op) for value in makers)
+    users, body = uses(function.body), loop.regions[0]
+    joined = body.ops[-1].operands[loop.results.index(total)].op
+    return any(is_wgmma(op) and any(each is joined for each, _ in adding(users, op)) for op in body.ops)
 
 
 def _columns_of_wgmma(function: Function, total: Value) -> tuple[tuple[int, ...], str]:
     """Returns the default subtile of an accumulator of wgmma, and the reason for it. MMAs of subtiles are merged into
     one instruction later, so the size of a subtile affects only registers and shared memory."""
-    columns, joins = total.shape[1], _joins_wgmma(total)
+    columns, joins = total.shape[1], _joins_wgmma(function, total)
     rows = rows_together(total.shape[0], function.warps) or total.shape[0]
     stored = max((_stored_bytes(op) for op in _stores_of(function, total)), default=0)
     part = columns & -columns

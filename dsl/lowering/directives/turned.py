@@ -25,7 +25,8 @@ from dsl.lowering.plan.products import adding, is_wgmma, part_of
 
 def turned_tiles(function: Function) -> None:
     """Transposes each wgmma of which the plan says so, unless the schedule cuts its tile into subtiles."""
-    _turn_all(function, lambda op: op.result.tile.shape == part_of(function, op))
+    users = uses(function.body)
+    _turn_all(function, lambda op: op.result.tile.shape == part_of(function, users, op))
 
 
 def turned(function: Function) -> None:
@@ -52,8 +53,10 @@ def _turn(function: Function, product: Op) -> None:
         start = _transposed(b, outermost.operands[at])
     with b.region(before):
         product.operands[:2] = [_transposed(b, right), _transposed(b, left)]
-        if any(not op.regions for op, _, _ in carrying[1:]):  # the MMA has sums of its own
+        if adds := [op for op, _, _ in carrying[1:] if not op.regions]:  # the MMA has sums of its own
             product.operands[2] = _transposed(b, product.operands[2])
+    for op in adds:
+        _turn_others(function, op, {made for _, _, made in carrying} | {adds[-1].operands[carrying[len(adds)][1]]})
     used = Value(end.type)  # replaces the result in later users, while the type of `end` changes
     replace_uses(function.body, {end: used})
     for op, place, made in carrying:
@@ -68,6 +71,14 @@ def _turn(function: Function, product: Op) -> None:
     put(function.body, product, [*before.ops, product])
 
 
+def _turn_others(function: Function, op: Op, turned: set[Value]) -> None:
+    """Transposes the operands of an elementwise operation that are not in `turned`."""
+    b, before = Builder(located(function, op)), Block()
+    with b.region(before):
+        op.operands = [each if each in turned else _transposed(b, each) for each in op.operands]
+    put(function.body, op, [*before.ops, op])
+
+
 def _transposed(b: Builder, value: Value) -> Value:
     if value.op is not None and value.op.spec.elements.splat and value.op.operands:
         return b.broadcast(value.op.operands[0], value.shape[::-1])  # `split` looks for accumulators that start at 0
@@ -75,13 +86,12 @@ def _transposed(b: Builder, value: Value) -> Value:
 
 
 def _carrying(function: Function, product: Op) -> list[tuple[Op, int, Value]]:
-    """Finds the operations that carry an MMA's accumulator and do nothing else with it: the MMA, an operation that adds
+    """Finds the operations that carry an MMA's accumulator and do nothing else with it: the MMA, operations that add
     its result to other sums, and the loops around them, from the innermost outwards. Each entry contains the operation,
     the index of the accumulator among its operands, and the accumulator's result."""
     outside, users = parents(function.body), uses(function.body)
     found = [(product, 2, product.result)]
-    if (found_adding := adding(users, product)) is not None:
-        found.append((*found_adding, found_adding[0].result))
+    found += [(op, at, op.result) for op, at in adding(users, product)]
     while True:
         op, at, made = found[-1]
         given, loop = op.operands[at], outside.get(op)

@@ -236,14 +236,22 @@ def warpgroups(op: Op, users: dict[Value, list[Op]], arch: str, warps: int) -> W
     size = TYPES[types]
     left = None if in_registers(op.operands[0]) else staged(op.operands[0], users, False, size)
     right = staged(op.operands[1], users, True, size)
+    turned = bool(op.attrs.get("turned"))
     if isinstance(left, str):
-        return f"its left operand {left}"
+        return f"{called(turned, turned)} {left}"
     if isinstance(right, str):
-        return f"its right operand {right}"
+        return f"{called(not turned, turned)} {right}"
     if left is not None and left.load.operands[0] is right.load.operands[0]:  # one tile has one layout of atoms
         return "its operands are one tile"
     form = f"m{ROWS}n{columns}k{STEP // size}.{types[2]}.{types[0]}.{types[1]}"
     return Warpgroups(form, a.shape[1] * size // STEP, left, right)
+
+
+def called(right: bool, turned: bool) -> str:
+    """Returns the words of reasons for an operand, which is the right one in the text if `right` is true. If `turned`
+    is true, wgmma computes the transposed product, where operands change sides."""
+    side, other = ("right", "left") if right else ("left", "right")
+    return f"its {side} operand, on the {other} of the transposed product," if turned else f"its {side} operand"
 
 
 def is_loaded(value: Value) -> bool:

@@ -25,6 +25,7 @@ from dsl.lowering.hopper.warpgroup import (
     STEP,
     TYPES,
     WARPS,
+    called,
     chain,
     groups_of,
     has_columns,
@@ -64,8 +65,8 @@ def plan(function: Function, given: Target, may_set_warps: bool, by_itself: bool
     if is_hopper and by_itself and not found and function.word("barriers") != "manual":
         found = _planned(function, given, may_set_warps, shapes)
     elif is_hopper and found and may_set_warps:
-        warps = {_warps(function, shapes[op], True) for op in found}
-        _choose_warps(function, max(warps) or function.warps, WHY_WARPS)
+        warps = _warps_together(function, [shapes[op] for op in found], True)
+        _choose_warps(function, warps or function.warps, WHY_WARPS)
     for op in found:
         op.attrs["shape"] = INSTRUCTION
         if op in shapes and shapes[op].is_turned:
@@ -134,19 +135,26 @@ def are_nested(loops: Iterable[Op]) -> bool:
 
 def is_sum_of_wgmma(function: Function, name: str | None) -> bool:
     """Whether a wgmma adds to an accumulator called `name`."""
-    return name is not None and any(is_wgmma(op) and name in names_of_product(op) for op in walk(function.body))
+    users = uses(function.body)
+    return name is not None and any(is_wgmma(op) and name in names_of_product(users, op) for op in walk(function.body))
 
 
-def names_of_product(product: Op) -> set[str]:
-    """Returns the names that a schedule may use for an MMA: the name of its result and the name of its accumulator."""
-    return {value.name for value in (product.result, product.operands[2]) if value.name}
+def names_of_product(users: dict[Value, list[Op]], product: Op) -> set[str]:
+    """Returns the names that a schedule may use for an MMA: the names of its accumulator, of its result, and of what
+    elementwise operations make of it, such as `acc` in `acc = fma(dot(x, y), scale, acc)`."""
+    made = [product.result]
+    for value in made:
+        results = (result for user in users.get(value, ()) if user.spec.elementwise for result in user.results)
+        made += [result for result in results if result not in made]
+    return {value.name for value in (product.operands[2], *made) if value.name}
 
 
 def _named(function: Function) -> list[Op]:
     """Returns the MMAs with a line `instruction …: wgmma`."""
     names = {name for name, each in function.instructions.items() if each.name[0] == INSTRUCTION}
+    users = uses(function.body)
     products = [op for op in walk(function.body) if op.spec.product and op.attrs["shape"] is None]
-    return [op for op in products if names & names_of_product(op)]
+    return [op for op in products if names & names_of_product(users, op)]
 
 
 def _planned(function: Function, given: Target, may_set_warps: bool, shapes: dict[Op, _Shape]) -> list[Op]:
@@ -165,7 +173,7 @@ def _planned(function: Function, given: Target, may_set_warps: bool, shapes: dic
     if taken:
         shape = shapes[taken[0]]
         why = f"{WHY_WARPS} of the transposed tile" if shape.is_turned else WHY_WARPS
-        _choose_warps(function, _warps(function, shape, may_set_warps), why)
+        _choose_warps(function, _warps_together(function, [shapes[op] for op in taken], may_set_warps), why)
     return taken
 
 
@@ -175,10 +183,9 @@ def _flaw_together(function: Function, given: Target, fitting: dict[Op, _Shape],
     rows = sorted({shape.rows for shape in fitting.values()})
     if len(rows) > 1:
         return f"the products of the kernel have {' and '.join(map(str, rows))} rows, and share their warps"
-    each = {_warps(function, shape, may_set_warps) for shape in fitting.values()}
-    if len(each) > 1:
-        return f"the products of the kernel take {' and '.join(map(str, sorted(each)))} warps"
-    warps = max(each, default=0)
+    warps = _warps_together(function, fitting.values(), may_set_warps)
+    if fitting and not warps and not groups_of(rows[0]):
+        return f"{rows[0]} rows are neither {ROWS} nor a multiple of {2 * ROWS}"
     if fitting and not warps:
         return f"{rows[0]} rows take {groups_of(rows[0]) * WARPS} warps, and the kernel has {function.warps}"
     threads = warps * WARP
@@ -208,11 +215,12 @@ def _is_taken(function: Function, op: Op, shape: _Shape, flaw: str | None) -> bo
     )
 
 
-def part_of(function: Function, op: Op) -> tuple[int, int]:
+def part_of(function: Function, users: dict[Value, list[Op]], op: Op) -> tuple[int, int]:
     """Returns the extents of an MMA's subtile in the schedule, or of the whole tile if there is no `subtile` line for
     it."""
     said = function.by_subject("subtile", tuple)
-    cut = next((said[name] for name in names_of_product(op) if len(said.get(name, ())) == 2), op.result.tile.shape)
+    names = names_of_product(users, op)
+    cut = next((said[name] for name in names if len(said.get(name, ())) == 2), op.result.tile.shape)
     return cut[0], cut[1]
 
 
@@ -239,19 +247,19 @@ def _shapes(function: Function, given: Target) -> dict[Op, _Shape]:
 def _shape(function: Function, given: Target, facts: Analysis, users: dict[Value, list[Op]], op: Op) -> _Shape:
     """Finds out whether wgmma must compute the transpose of an MMA: its tile has an unsuitable number of rows, or
     threads must load its right operand to registers, where wgmma takes left operands only."""
-    rows, columns = part_of(function, op)
+    rows, columns = part_of(function, users, op)
     left, right = (
         is_loaded(value) and loaded_across(value.dtype) and lies_along(facts, value, axis, {})
         for axis, value in enumerate(op.operands[:2])
     )
     is_wrong_shape = turned_shape(rows, columns) and op.result.tile.shape == (rows, columns)
-    turned = is_wrong_shape or (right and not left)
+    turned = is_wrong_shape or (right and not left and is_loaded(op.operands[0]))
     rows, columns = (columns, rows) if turned else (rows, columns)
     # With four groups, threads would load bytes of two swizzle atoms, and `ldmatrix.trans` reads one. They have too few
     # registers for results of an MMA beside the sums that these are added to: an e4m3 product of 4096 in tiles of 256 x
     # 128 takes 406 us then (H200).
     of_bytes = (right if turned else left) and op.operands[0].dtype.bits == 8
-    few = of_bytes or adding(users, op) is not None or columns > _most_columns(function, given, MOST_WARPS)
+    few = of_bytes or bool(adding(users, op)) or columns > _most_columns(function, given, MOST_WARPS)
     return _Shape(rows, columns, turned, 2 if few else MOST_GROUPS)
 
 
@@ -260,15 +268,22 @@ def _most_columns(function: Function, given: Target, warps: int) -> int:
     return most_columns(min(given.each((warps + WARPS) * WARP, max(1, function.number("blocks_per_sm"))), 255))
 
 
-def adding(users: dict[Value, list[Op]], product: Op) -> tuple[Op, int] | None:
-    """Finds the operation that adds the result of an MMA to other sums, as in `acc = acc + dot(x, y)`. Returns it and
-    the index of the sums among its operands, or None if there is no such operation."""
-    (op, *others) = users.get(product.result, ()) or (product,)
-    at = [i for i, value in enumerate(op.operands) if value is not product.result]
-    if others or not op.spec.elementwise or len(at) != 1:
-        return None
-    is_alike = op.operands[at[0]].type == op.result.type == product.result.type
-    return (op, at[0]) if is_alike else None
+def adding(users: dict[Value, list[Op]], product: Op) -> list[tuple[Op, int]]:
+    """Finds the elementwise operations that add the result of an MMA to other sums, as in `acc = acc + dot(x, y)` and
+    `acc = fma(dot(x, y), scale, acc)`. Returns each with the index of an operand; of the last one, this is the operand
+    with the sums, an argument of a block. Returns an empty list if the result does not reach such sums alone."""
+    found: list[tuple[Op, int]] = []
+    value = product.result
+    while True:
+        (op, *others) = users.get(value, ()) or (product,)
+        alike = all(each.type == product.result.type for each in (*op.operands, *op.results))
+        if others or not op.spec.elementwise or not alike:
+            return []
+        sums = [i for i, each in enumerate(op.operands) if each.op is None]
+        found.append((op, sums[0] if sums else 0))
+        if sums:
+            return found
+        value = op.result
 
 
 def _sums(op: Op) -> int:
@@ -308,6 +323,12 @@ def _warps(function: Function, shape: _Shape, may_set: bool) -> int:
     return function.warps if rows_together(shape.rows, function.warps) else 0
 
 
+def _warps_together(function: Function, shapes: Iterable[_Shape], may_set: bool) -> int:
+    """Returns the number of warps for several wgmma of a kernel: of those that take some, the one with the fewest."""
+    each = {_warps(function, shape, may_set) for shape in shapes}
+    return min(each - {0}, default=0)
+
+
 class _Seen:
     """Analyses a kernel to find out which MMAs can be wgmma."""
 
@@ -321,7 +342,8 @@ class _Seen:
 
     def is_said(self, op: Op) -> bool:
         """Whether the kernel or the schedule sets the instruction of an MMA."""
-        return op.attrs["shape"] is not None or bool(names_of_product(op) & self.function.instructions.keys())
+        names = names_of_product(self.users, op)
+        return op.attrs["shape"] is not None or bool(names & self.function.instructions.keys())
 
     def flaw(self, op: Op) -> str | None:
         """Returns the reason why an MMA cannot be wgmma, or None if the plan finds no reason."""
@@ -338,16 +360,16 @@ class _Seen:
         size = TYPES[types]
         if left.tile.shape[1] * size % STEP:
             return f"{left.tile.shape[1] * size} bytes along k are no multiple of {STEP}"
-        for value, is_right, name in ((right, True, "right"), (left, False, "left")):
+        for value, is_right in ((right, True), (left, False)):
             if not turned and not is_right and not (chain(left) and chain(left)[-1].spec.access.kind == "read"):
                 continue  # computed in registers, where wgmma takes a left operand
             if (flaw := self._flaw_of_operand(value, is_right, is_right == turned)) is not None:
-                return f"its {name} operand {flaw}"
+                return f"{called(is_right, turned)} {flaw}"
         return self._flaw_of_lines(op)
 
     def _flaw_of_lines(self, op: Op) -> str | None:
         """Returns a description of the schedule's line that needs mma.sync, or None if there is none."""
-        if laid_out := sorted(names_of_product(op) & self.function.pins.keys()):
+        if laid_out := sorted(names_of_product(self.users, op) & self.function.pins.keys()):
             return f"the schedule has a line 'layout {laid_out[0]}', and wgmma has a layout of its own"
         if "prefetch_fragments" in self.function.attrs:
             return "the schedule has a line 'prefetch_fragments', which loads fragments of mma.sync"
@@ -372,7 +394,8 @@ class _Seen:
         along, across = (lies_along(self.facts, value, axis, self.starts) for axis in ((0, 1) if right else (1, 0)))
         is_loaded_across = may_be_across and loaded_across(value.dtype) and across
         if value.dtype.bits != 16 and not along and not is_loaded_across:
-            return "lies across k, which only elements of 16 bits may, or one of two operands"
+            told = "lies across k" if across else "has no neighbours along k in memory"
+            return f"{told}, which only elements of 16 bits may, or a left operand"
         bytes = neighbours(self.facts, load, "falls") * load.operands[0].dtype.bytes
         if bytes not in ASYNC_BYTES:
             return f"has {bytes} bytes that are known to be aligned neighbours, and no copy takes so few"

@@ -382,7 +382,8 @@ class _Anchors:
         work, options = prod((*op.result.tile.shape, op.operands[0].tile.shape[1])), {i.written: i for i in found}
         why = "the largest that fits" if named is None else "named"
         if groups is not None:
-            lines = [each.loc for name, each in self.function.instructions.items() if name in names_of_product(op)]
+            names = names_of_product(self.layouts.users, op)
+            lines = [each.loc for name, each in self.function.instructions.items() if name in names]
             named, why = lines[0] if lines else None, f"{groups.form}, {groups.steps} for an iteration"
         chosen: Mma | Warpgroups = self.function.choices.choose(
             "instruction",

@@ -22,9 +22,11 @@ from __future__ import annotations
 
 from itertools import takewhile
 from math import prod
+from typing import Any
 
 from msgspec.structs import replace
 
+from dsl.lowering.directives.slices import reached
 from dsl.lowering.hopper.warpgroup import atoms_of, has_columns, most_columns, registers_at_start
 from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Block, Function, Op, Value, replace_uses, uses
@@ -160,6 +162,8 @@ def _taken_over(function: Function, block: Block, product: Op) -> Value | None:
     own = _made_of(later, {product.result})  # the wait for this product, and the operations that use its accumulator
     if len(own & {*later}) > 1 or not all(_may_go_before(op) or op in own for op in later):
         return None
+    if not _uses_of(function, spent).isdisjoint(_uses_of(function, product.result)):
+        return None
     held = sum(_registers(function, each) for each in (*block.args, spent, product.result))
     why = f"{held} registers of a thread hold sums if it begins ahead of what is made of the ones before"
     name, rule = product.result.name or "product", "behind" if held > MOST_HELD else "ahead"
@@ -171,6 +175,33 @@ def _taken_over(function: Function, block: Block, product: Op) -> Value | None:
     product.operands = [*product.operands[:-1], spent]
     product.attrs["from_zero"] = True
     return spent
+
+
+def _uses_of(function: Function, sums: Value) -> set[tuple[Any, ...]]:
+    """Describes the operations that use an accumulator: what they compute with it, and of which other values.
+
+    ptxas 13.0 and 13.5 do not see that a product changes registers which an earlier product has written. If both
+    results are multiplied by the same number, they merge the multiplications, and drop one of the products.
+    """
+    users, found = uses(function.body), set()
+    for op in reached(
+        [sums], lambda value: [r for op in users.get(value, ()) if op.spec.acts == "awaits" for r in op.results]
+    ):
+        found |= {_described(user, op) for user in users.get(op, ()) if user.spec.acts != "awaits"}
+    return found
+
+
+def _described(op: Op, sums: Value) -> tuple[Any, ...]:
+    others = [None if each is sums else _source(each) for each in op.operands]
+    return (op.spec.name, repr(sorted(op.attrs.items(), key=lambda item: item[0])), *others)
+
+
+def _source(value: Value) -> Any:
+    """The scalar or the number that a tile repeats, or the value itself."""
+    while value.op is not None and value.op.spec.elements.splat and value.op.operands:
+        value = value.op.operands[0]
+    number = constant_of(value)
+    return value if number is None else number
 
 
 def _registers(function: Function, value: Value) -> int:

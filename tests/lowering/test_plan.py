@@ -304,6 +304,21 @@ def test_sums_with_scales_are_turned_and_cut(adds: str, tm: int, tn: int) -> Non
     assert np.abs(c - wanted).max() <= 2.0**-10 * np.abs(wanted).max()
 
 
+@pytest.mark.parametrize("start", ["row[None, :]", "column[:, None]"])
+@pytest.mark.parametrize("adds", ["part + acc", "acc + part * row[None, :]", "acc - part * column[:, None]"])
+def test_turned_sums_begin_at_rows_and_columns(start: str, adds: str) -> None:
+    """A row was taken for one of the transposed tile: results of 64 x 64 were wrong, and those of 64 x 128 refused."""
+    lines = f"row, column = v[j : j + TN], w[i : i + TM]\n    acc = zeros(sum_type(T)[TM, TN]) + {start}"
+    text = APART.replace("acc = zeros(sum_type(T)[TM, TN])", lines).replace("acc + part", adds)
+    text = text.replace("strided];\n", "strided], v: s32[n], w: s32[m];\n")
+    random = np.random.default_rng(0)
+    a, b, row, column = (random.integers(-9, 9, shape) for shape in ((64, 64), (64, 64), (64,), (64, 1)))
+    c, given = np.zeros((64, 64), np.int32), [each.astype(np.int8) for each in (a, b)]
+    module(text).product(c, *given, row.astype(np.int32), column[:, 0].astype(np.int32), TM=64, TN=64, TK=64)
+    scales = {"part + acc": 1, "acc + part * row[None, :]": row, "acc - part * column[:, None]": -column}
+    assert np.array_equal(c, (row if start.startswith("row") else column) + a @ b * scales[adds])
+
+
 def test_wide_tiles_have_two_groups() -> None:
     """16 warps leave a thread no registers for 192 columns: mma.sync spilled, in 14.9 ms in place of 0.2 (H200)."""
     made = compiled(PRODUCT, constants={"TM": 256, "TN": 192, "TK": 64})

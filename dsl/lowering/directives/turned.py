@@ -80,8 +80,9 @@ def _turn_others(function: Function, op: Op, turned: set[Value]) -> None:
 
 
 def _transposed(b: Builder, value: Value) -> Value:
-    if value.op is not None and value.op.spec.elements.splat and value.op.operands:
-        return b.broadcast(value.op.operands[0], value.shape[::-1])  # `split` looks for accumulators that start at 0
+    op = value.op
+    if op is not None and op.spec.elements.splat and op.operands and not op.operands[0].shape:
+        return b.broadcast(op.operands[0], value.shape[::-1])  # `split` looks for accumulators that start at 0
     return b.value("transpose", value, axes=(1, 0))
 
 

@@ -257,9 +257,11 @@ def _shape(function: Function, given: Target, facts: Analysis, users: dict[Value
     rows, columns = (columns, rows) if turned else (rows, columns)
     # With four groups, threads would load bytes of two swizzle atoms, and `ldmatrix.trans` reads one. They have too few
     # registers for results of an MMA beside the sums that these are added to: an e4m3 product of 4096 in tiles of 256 x
-    # 128 takes 406 us then (H200).
+    # 128 takes 406 us then (H200). Two groups compute 256 rows in parts, but not if a product before this one has made
+    # its left operand, as in attention.
     of_bytes = (right if turned else left) and op.operands[0].dtype.bits == 8
-    few = of_bytes or bool(adding(users, op)) or columns > _most_columns(function, given, MOST_WARPS)
+    apart = is_loaded(op.operands[0]) and bool(adding(users, op))
+    few = of_bytes or apart or columns > _most_columns(function, given, MOST_WARPS)
     return _Shape(rows, columns, turned, 2 if few else MOST_GROUPS)
 
 

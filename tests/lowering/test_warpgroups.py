@@ -169,9 +169,9 @@ REFUSED = {
     "too many columns": (text(64, 512, 64, 4), {}, "the loop carries 256 registers of a thread"),
     "rows too short": (text(64, 64, 8, 4), {}, "rows of 16 bytes; wgmma takes 32, 64, 128"),
     "bytes, both across K": (
-        text(64, 64, 64, 4, a="across", b="across"), {"T": "s8", "O": "s32"}, "right operand lies across k, which",
+        text(64, 64, 64, 4, a="across", b="across"), {"T": "s8", "O": "s32"}, "both operands lie across k, .* 'copy'",
     ),
-    "tf32, both across K": (text(64, 64, 32, 4, a="across", b="across"), {"T": "f32"}, "right operand lies across k"),
+    "tf32, both across K": (text(64, 64, 32, 4, a="across", b="across"), {"T": "f32"}, "both operands lie across k"),
     "tf32, columns for fewer warps": (text(64, 32, 32, 4, b="across"), {"T": "f32"}, "its 32 columns, rows of"),
     "another target": (text(), {"arch": "sm_80"}, "sm_80 has none"),
     "a later target": (text(), {"arch": "sm_100"}, "sm_100 has none"),

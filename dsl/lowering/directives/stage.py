@@ -44,7 +44,7 @@ from dsl.lowering.directives.tma import LEAST_ROW, LEAST_RUN, TMA, boxed, flaw_o
 from dsl.lowering.directives.tma_stores import flaw_of_store
 from dsl.lowering.directives.wide import Wide
 from dsl.lowering.hopper.boxes import CopiedBox, with_box
-from dsl.lowering.hopper.warpgroup import is_turn
+from dsl.lowering.hopper.warpgroup import chain, in_registers, is_turn
 from dsl.lowering.ir.fold import is_zero_of_bits
 from dsl.lowering.ir.function import (
     Block,
@@ -432,7 +432,7 @@ class _Choosing:
         why = f"{'it feeds a product, and ' * feeds}{bytes} aligned bytes are copied at a time"
         is_box = word == TMA or (is_planned and body is not None and no_box is None)
         if is_box:
-            reads = "wgmma reads it in shared memory, and " * is_planned
+            reads = f"{self.reader(load)} it in shared memory, and " if is_planned else ""
             rule, why = TMA, f"{reads}one thread copies a whole TMA box"
         elif wrong is not None:
             why = wrong[0]
@@ -458,6 +458,12 @@ class _Choosing:
         """Whether a line names wgmma for an MMA that reads the loaded tile as it is, and so in shared memory alone."""
         named = self.function.instructions.keys()
         return any(named & names_of_product(self.users, product) for product in wgmmas_of(load, self.users))
+
+    def reader(self, load: Op) -> str:
+        """Says who reads a staged operand of wgmma. Threads load a left operand of bytes or tf32 across k."""
+        products = wgmmas_of(load, self.users)
+        loaded = any(in_registers(op.operands[0]) and chain(op.operands[0])[-1] is load for op in products)
+        return "threads read" if loaded else "wgmma reads"
 
     def is_planned(self, load: Op) -> bool:
         """Whether all MMAs that use the loaded value are wgmma, and there is at least one."""

@@ -41,6 +41,7 @@ columns)."""
 INSTRUCTION = "wgmma"
 """The name of the IR operation, and of the option that selects it."""
 ARCH = "sm_90a"
+BOTH_ACROSS = "both operands lie across k, and of elements that have not 16 bits, one must lie along k"
 TYPES = {
     **{(each, each, "f32"): 2 for each in ("f16", "bf16")},
     **{(a, b, "f32"): 1 for a in ("e4m3", "e5m2") for b in ("e4m3", "e5m2")},
@@ -234,6 +235,8 @@ def warpgroups(op: Op, users: dict[Value, list[Op]], arch: str, warps: int) -> W
     if types not in TYPES or not has_columns(columns, types[2]):
         return f"there is none with {columns} columns that adds products of {types[0]} and {types[1]} to {types[2]}"
     size = TYPES[types]
+    if all(is_loaded(value) and size != 2 and _is_across(value, i == 1) for i, value in enumerate(op.operands[:2])):
+        return f"{BOTH_ACROSS}: store one so, or launch 'copy' of std/copies.tile first"
     left = None if in_registers(op.operands[0]) else staged(op.operands[0], users, False, size)
     right = staged(op.operands[1], users, True, size)
     turned = bool(op.attrs.get("turned"))
@@ -269,8 +272,12 @@ def loaded_across(dtype: DType) -> bool:
 
 def in_registers(left: Value) -> bool:
     """Whether wgmma reads this left operand from registers, not from shared memory."""
-    across = sum(map(is_turn, chain(left))) % 2 == 1
-    return not is_loaded(left) or (across and loaded_across(left.dtype))
+    return not is_loaded(left) or (_is_across(left, False) and loaded_across(left.dtype))
+
+
+def _is_across(value: Value, right: bool) -> bool:
+    """Whether a row of an operand's loaded tile is across k. `right` is true for a right operand."""
+    return sum(map(is_turn, chain(value))) % 2 != right
 
 
 def staged(value: Value, users: dict[Value, list[Op]], right: bool, size: int) -> StagedOperand | str:
@@ -281,7 +288,7 @@ def staged(value: Value, users: dict[Value, list[Op]], right: bool, size: int) -
     if wrong is not None:
         return wrong
     op = ops[-1]
-    across = sum(map(is_turn, ops)) % 2 != right
+    across = _is_across(value, right)
     memory, offset = op.operands[0], operand(op, "offset")
     assert isinstance(memory.type, SharedType) and offset is not None
     rows, columns = op.result.tile.shape

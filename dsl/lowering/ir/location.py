@@ -160,10 +160,24 @@ def _quote(loc: Loc) -> list[str]:
     return [gutter + text, " " * (len(gutter) - 2) + "| " + " " * (column - 1) + "^" * width]
 
 
+ELSEWHERE = {
+    **{f"{kind}{bits}": f"f{bits}" for bits in (16, 32, 64) for kind in ("float", "fp")},
+    **{f"{kind}{bits}": f"s{bits}" for bits in (8, 16, 32, 64) for kind in ("int", "i")},
+    **{f"uint{bits}": f"u{bits}" for bits in (8, 16, 32, 64)},
+    **{"half": "f16", "double": "f64", "bfloat16": "bf16", "bool": "i1", "int1": "i1"},
+    **dict.fromkeys(("float8_e4m3fn", "float8e4nv", "fp8e4nv", "fp8"), "e4m3"),
+    **dict.fromkeys(("float8_e5m2", "float8e5", "fp8e5"), "e5m2"),
+}
+"""The element types by their names in numpy, torch and Triton."""
+
+
 def closest(name: str, known: Iterable[str]) -> str | None:
-    """Returns a "did you mean" hint for a misspelt name, or None. Names of one or two letters resemble too many other
-    names, so only a difference in case is accepted for them."""
+    """Returns a "did you mean" hint for a misspelt name, or for a type's name in numpy, torch or Triton, or None. Other
+    names of one or two letters resemble too many names, so only a difference in case is accepted for them."""
     from difflib import get_close_matches
+
+    if name in ELSEWHERE:
+        return f"did you mean '{ELSEWHERE[name]}'?"
 
     # the names are sorted, because the order of a set differs between processes
     names = sorted({k for k in known if isinstance(k, str)})

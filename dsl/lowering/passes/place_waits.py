@@ -183,11 +183,13 @@ def _uses_of(function: Function, sums: Value) -> set[tuple[Any, ...]]:
     ptxas 13.0 and 13.5 do not see that a product changes registers which an earlier product has written. If both
     results are multiplied by the same number, they merge the multiplications, and drop one of the products.
     """
-    users, found = uses(function.body), set()
-    for op in reached(
-        [sums], lambda value: [r for op in users.get(value, ()) if op.spec.acts == "awaits" for r in op.results]
-    ):
-        found |= {_described(user, op) for user in users.get(op, ()) if user.spec.acts != "awaits"}
+    users, found = uses(function.body), set[tuple[Any, ...]]()
+
+    def waited_for(value: Value) -> list[Value]:
+        return [result for op in users.get(value, ()) if op.spec.acts == "awaits" for result in op.results]
+
+    for value in reached([sums], waited_for):
+        found |= {_described(op, value) for op in users.get(value, ()) if op.spec.acts != "awaits"}
     return found
 
 

@@ -19,6 +19,7 @@ from msgspec import Struct
 from dsl.lowering.hopper.boxes import with_box
 from dsl.lowering.hopper.warpgroup import (
     ARCH,
+    BOTH_ACROSS,
     INSTRUCTION,
     MOST_GROUPS,
     ROWS,
@@ -187,7 +188,10 @@ def _flaw_together(function: Function, given: Target, fitting: dict[Op, _Shape],
     if fitting and not warps and not groups_of(rows[0]):
         return f"{rows[0]} rows are neither {ROWS} nor a multiple of {2 * ROWS}"
     if fitting and not warps:
-        return f"{rows[0]} rows take {groups_of(rows[0]) * WARPS} warps, and the kernel has {function.warps}"
+        if not (takes := groups_of(rows[0]) * WARPS):
+            said = "a line 'instruction NAME: wgmma' may take it in parts"
+            return f"{rows[0]} rows are neither 64 nor a multiple of 128, which warp groups share; {said}"
+        return f"{rows[0]} rows take {takes} warps, and the kernel has {function.warps}"
     threads = warps * WARP
     many = [op for op in fitting if rows[0] > rows_together(rows[0], warps) and _sums(op) > MOST_TOGETHER * threads]
     if many:
@@ -209,10 +213,20 @@ def _is_taken(function: Function, op: Op, shape: _Shape, flaw: str | None) -> bo
         WAYS if flaw is None else {"mma.sync": False},
         INSTRUCTION if flaw is None else "mma.sync",
         loc=op.loc,
-        because=flaw or f"{ROWS} {which} for each four warps, and copies can bring its operands",
+        because=flaw
+        or f"{ROWS} {which} for each four warps, and copies can bring its operands{_told_of_loads(op, shape)}",
         line=f"instruction {subject}: {{option}}" if flaw is None else None,
         retreats=(("route", "mma.sync", REFUSALS),) if flaw is None else (),
     )
+
+
+def _told_of_loads(op: Op, shape: _Shape) -> str:
+    """Says which operand threads load to registers, and why. Returns "" if wgmma reads both in shared memory."""
+    if shape.across not in ("left", "right"):
+        return ""
+    tensor = chain(op.operands[shape.across == "right"])[-1].operands[0].name
+    turned = ", as the left operand of the transposed product" if shape.is_turned else ""
+    return f"; '{tensor}' does not lie along k, so threads load it to registers{turned}"
 
 
 def part_of(function: Function, users: dict[Value, list[Op]], op: Op) -> tuple[int, int]:
@@ -226,12 +240,14 @@ def part_of(function: Function, users: dict[Value, list[Op]], op: Op) -> tuple[i
 
 class _Shape(Struct, frozen=True):
     """How wgmma would compute an MMA. `rows` and `columns` are those of its accumulator. If `is_turned` is true, this
-    is the transpose of the MMA's tile."""
+    is the transpose of the MMA's tile. `across` says which operands have elements of 8 or 32 bits that are not
+    contiguous along k: `left`, `right`, `both`, or none ("")."""
 
     rows: int
     columns: int
     is_turned: bool
     most_groups: int
+    across: str
 
     @property
     def groups(self) -> int:
@@ -241,19 +257,38 @@ class _Shape(Struct, frozen=True):
 
 def _shapes(function: Function, given: Target) -> dict[Op, _Shape]:
     facts, users = facts_now(function), uses(function.body)
-    return {op: _shape(function, given, facts, users, op) for op in walk(function.body) if op.spec.product}
+    products = [op for op in walk(function.body) if op.spec.product]
+    found = {op: _shape(function, given, facts, users, op) for op in products}
+    # Products of one shape mostly meet, as in `silu(x @ a) * (x @ b.T)`, and share the warps, with 16 rows each. So if
+    # one of them must be transposed, the others are, too, if they can be.
+    turned = {
+        part_of(function, users, op) for op, shape in found.items() if shape.is_turned and is_loaded(op.operands[0])
+    }
+    for op, shape in found.items():
+        is_one = part_of(function, users, op) in turned and is_loaded(op.operands[0]) and shape.across != "left"
+        if is_one and not shape.is_turned and groups_of(shape.columns):
+            found[op] = _shape(function, given, facts, users, op, with_others=True)
+    return found
 
 
-def _shape(function: Function, given: Target, facts: Analysis, users: dict[Value, list[Op]], op: Op) -> _Shape:
+def _shape(
+    function: Function,
+    given: Target,
+    facts: Analysis,
+    users: dict[Value, list[Op]],
+    op: Op,
+    with_others: bool = False,
+) -> _Shape:
     """Finds out whether wgmma must compute the transpose of an MMA: its tile has an unsuitable number of rows, or
-    threads must load its right operand to registers, where wgmma takes left operands only."""
+    threads must load its right operand to registers, where wgmma takes left operands only, or another MMA is transposed
+    (`with_others`)."""
     rows, columns = part_of(function, users, op)
     left, right = (
         is_loaded(value) and loaded_across(value.dtype) and lies_along(facts, value, axis, {})
         for axis, value in enumerate(op.operands[:2])
     )
     is_wrong_shape = turned_shape(rows, columns) and op.result.tile.shape == (rows, columns)
-    turned = is_wrong_shape or (right and not left and is_loaded(op.operands[0]))
+    turned = is_wrong_shape or with_others or (right and not left and is_loaded(op.operands[0]))
     rows, columns = (columns, rows) if turned else (rows, columns)
     # With four groups, threads would load bytes of two swizzle atoms, and `ldmatrix.trans` reads one. They have too few
     # registers for results of an MMA beside the sums that these are added to: an e4m3 product of 4096 in tiles of 256 x
@@ -262,7 +297,8 @@ def _shape(function: Function, given: Target, facts: Analysis, users: dict[Value
     of_bytes = (right if turned else left) and op.operands[0].dtype.bits == 8
     apart = is_loaded(op.operands[0]) and bool(adding(users, op))
     few = of_bytes or apart or columns > _most_columns(function, given, MOST_WARPS)
-    return _Shape(rows, columns, turned, 2 if few else MOST_GROUPS)
+    across = "both" if left and right else "left" if left else "right" if right else ""
+    return _Shape(rows, columns, turned, 2 if few else MOST_GROUPS, across)
 
 
 def _most_columns(function: Function, given: Target, warps: int) -> int:
@@ -359,6 +395,8 @@ class _Seen:
             return f"wgmma adds no products of {types[0]} and {types[1]} to {types[2]}"
         if not has_columns(columns, types[2]) or rows % ROWS:
             return f"{rows} rows and {columns} columns are none of wgmma: {ROWS} rows, and up to 256 columns by 8 or 16"
+        if shape.across == "both":
+            return BOTH_ACROSS
         size = TYPES[types]
         if left.tile.shape[1] * size % STEP:
             return f"{left.tile.shape[1] * size} bytes along k are no multiple of {STEP}"

@@ -7,12 +7,15 @@ from contextlib import suppress
 from math import ceil, prod
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from dsl.lowering.directives.subjects import defined_tiles
 from dsl.lowering.hopper.warpgroup import (
     INSTRUCTION,
+    ROWS_OF_THREADS,
     Warpgroups,
     chain,
+    in_registers,
     is_loaded,
     require_swizzles,
     sums_layout,
@@ -119,12 +122,18 @@ def opened(tile: TileType, op: Op | None, warps: int, axis: int, widest: int) ->
     )
 
 
+def is_loaded_across(op: Op) -> bool:
+    """Whether threads load the left operand of a wgmma to registers because it is not contiguous along k."""
+    return is_wgmma(op) and is_loaded(op.operands[0]) and in_registers(op.operands[0])
+
+
 class _Anchors:
     def __init__(self, function: Function, target: Target):
         self.function, self.target, self.warps = function, target, function.warps
         self.layouts = Layouts(function)
         self.ops = walk(function.body)
-        self.dots = [op for op in self.ops if op.spec.product]
+        # Products whose left operand threads load across k come first: the others can follow their rows.
+        self.dots = sorted((op for op in self.ops if op.spec.product), key=lambda op: not is_loaded_across(op))
         # Whether a product uses wgmma. The key is the name of the product, or a value that has the layout of its
         # accumulator.
         self.by_groups: dict[str | Value, bool] = {}
@@ -141,6 +150,8 @@ class _Anchors:
         for op in self.dots:
             if op.result not in self.layouts.found:
                 self.layouts.give(op.result, products[op.result])
+        for op in self.layouts.wgmma:
+            self.check_rows(op)
         # Pins are propagated after products. `give` stops at values that have a layout, so the pinned layout is removed
         # and given again.
         for value in values:
@@ -157,6 +168,18 @@ class _Anchors:
         for value in values:
             if value.tile.shape and value not in self.layouts.found and not self.layouts.is_cheap(value):
                 self.layouts.give(value, self.default_layout(value))
+
+    def check_rows(self, op: Op) -> None:
+        """Checks the layout that a wgmma's accumulator has in the end. Values that are computed with it, such as the
+        accumulator of another product, may have determined it. A left operand in shared memory gives each thread fixed
+        rows. For other rows, `ldmatrix` loads the operand to registers. Raises TileError `layout` if no left operand
+        gives these rows."""
+        found, groups, shape = self.layouts.found[op.result], self.layouts.wgmma[op], op.result.tile.shape
+        if found not in [sums_layout((shape[0], shape[1]), self.warps, mixed) for mixed in ROWS_OF_THREADS]:
+            message = f"a product by wgmma cannot have the layout of what is computed with it: {found}"
+            raise TileError("layout", op.loc, message, "mma.sync takes any layout")
+        if groups.left is not None and found != sums_layout((shape[0], shape[1]), self.warps):
+            self.layouts.wgmma[op] = replace(groups, left=None)
 
     def take_pins(self, values: list[Value], products: dict[Value, Layout]) -> None:
         """Sets the layouts of values that the schedule pins."""

@@ -14,6 +14,7 @@ from ml_dtypes import bfloat16, float8_e4m3fn
 import dsl
 from dsl.kernels.compile import Compiled, compile_variant, settled
 from dsl.kernels.variant import Request
+from dsl.lowering.ir.function import walk
 from dsl.lowering.ir.location import TileError
 from dsl.runtime import device_facts
 from dsl.studies.schedule_text import schedule_text
@@ -257,7 +258,7 @@ def test_lines_may_name_sums_that_are_added_apart(lines: str, way: str, warps: i
 def test_a_named_product_of_sums_apart_is_refused_for_its_own_reason() -> None:
     text = f"{APART}schedule own of product:\n    instruction acc: wgmma\n"
     both = {"a": (1, 16), "b": (16, 1)}
-    with pytest.raises(TileError, match="its right operand lies across k"):
+    with pytest.raises(TileError, match="both operands lie across k"):
         compiled(text, schedule="own", constants={"TN": 128, "TM": 128, "TK": 64}, strides=both, types=BYTES)
 
 
@@ -275,7 +276,11 @@ def test_products_of_a_kernel_share_the_fewest_warps() -> None:
     ("tile", "strides", "why"),
     [
         ((192, 80), {}, "192 rows are neither 64 nor a multiple of 128"),
-        ((128, 128), {"a": (1, 16), "b": (16, 1)}, "its right operand lies across k, which only elements of 16 bits"),
+        (
+            (128, 128),
+            {"a": (1, 16), "b": (16, 1)},
+            "both operands lie across k, and of elements that have not 16 bits, one must",
+        ),
         ((48, 128), {"a": (1, 16)}, "its left operand, on the right of the transposed product, lies across k"),
         ((128, 128), {"a": (32, 2)}, "its left operand has no neighbours along k in memory"),
     ],
@@ -481,3 +486,12 @@ def test_plain_attention_is_planned_as_the_sample() -> None:
     wanted = {"pipeline.tile": "2", "pipeline.j": "2", "pingpong.e": "one", "stage.q": "tma", "stage.o": "tma"}
     assert {key: now.get(key) for key in wanted} == wanted
     assert any(re.fullmatch(r"peel\.\w+", key) and option == "on" for key, option in now.items())
+
+
+def test_equal_computations_with_two_sums_keep_them_in_registers_of_their_own() -> None:
+    """ptxas merges them if one product overwrites the registers of another, and drops that one: c was 0 on an H200."""
+    for update, count in (("acc + part * 2.0", 0), ("acc + part", 1)):
+        text = PRODUCT.replace("acc = dot(", "part = dot(").replace(", acc)", f")\n        acc = {update}")
+        made = compiled(text, types={"T": "f16", "O": "f32"})
+        products = [op for op in walk(made.variant.function.body) if op.spec.wgmma]
+        assert len(products) == 2 and sum(bool(op.attrs.get("from_zero")) for op in products) == count

@@ -255,7 +255,7 @@ def cases() -> list[Case]:
                     for choice in range(choices):
                         types = tuple((p, t[min(choice, len(t) - 1)]) for p, t in parameters.items())
                         out.append(Case(path.name, name, schedule, tuple(dims.items()), types))
-                    if i < 3:
+                    if i < (3 if schedule == "wgmma" else 2):
                         more = [tuple(each.items()) for each in TYPES.get((name, schedule), ())]
                         out += [Case(path.name, name, schedule, tuple(dims.items()), each) for each in more]
     return out

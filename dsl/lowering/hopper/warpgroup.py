@@ -275,6 +275,11 @@ def in_registers(left: Value) -> bool:
     return not is_loaded(left) or (_is_across(left, False) and loaded_across(left.dtype))
 
 
+def is_loaded_across(left: Value) -> bool:
+    """Whether threads load a left operand to registers, because it is not contiguous along k."""
+    return is_loaded(left) and in_registers(left)
+
+
 def _is_across(value: Value, right: bool) -> bool:
     """Whether a row of an operand's loaded tile is across k. `right` is true for a right operand."""
     return sum(map(is_turn, chain(value))) % 2 != right

@@ -195,11 +195,11 @@ def _uses_of(function: Function, sums: Value) -> set[tuple[Any, ...]]:
 
 def _described(op: Op, sums: Value) -> tuple[Any, ...]:
     others = [None if each is sums else _source(each) for each in op.operands]
-    return (op.spec.name, repr(sorted(op.attrs.items(), key=lambda item: item[0])), *others)
+    return (op.spec.name, repr(sorted(op.attrs.items())), *others)
 
 
 def _source(value: Value) -> Any:
-    """The scalar or the number that a tile repeats, or the value itself."""
+    """What a tile repeats: a number, a scalar or a row; or the value itself."""
     while value.op is not None and value.op.spec.elements.splat and value.op.operands:
         value = value.op.operands[0]
     number = constant_of(value)

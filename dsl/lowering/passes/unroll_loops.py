@@ -14,7 +14,7 @@ from typing import Any
 from dsl.lowering.building.iterations import known_iterations, several_iterations
 from dsl.lowering.building.loop_forms import iterations_of
 from dsl.lowering.directives.slices import slice_of, without
-from dsl.lowering.hopper.warpgroup import in_registers, is_loaded
+from dsl.lowering.hopper.warpgroup import is_loaded_across
 from dsl.lowering.ir.budget import Budget
 from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Block, Function, Op, Rewriter, Value, clone, walk
@@ -97,7 +97,7 @@ def _loaded(loop: Op) -> int:
     four iterations take 0.94 of the time of one in a tf32 product of 4096, and two take 0.97 in an e4m3 product whose
     sums are added apart. Four of these spill up to 272 bytes, and other products of bytes take as long as with one."""
     products = [op for op in loop.regions[0].ops if is_wgmma(op)]
-    lefts = [op.operands[0] for op in products if is_loaded(op.operands[0]) and in_registers(op.operands[0])]
+    lefts = [op.operands[0] for op in products if is_loaded_across(op.operands[0])]
     if not lefts or any(op.spec.in_flight for op in loop.regions[0].ops):
         return 0  # with copies of 4 bytes, f32 816 x 1367 x 41 takes 1.09 of the time if four are joined, and spills
     apart = any(constant_of(op.operands[2]) == 0 for op in products)

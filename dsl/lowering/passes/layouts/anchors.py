@@ -15,8 +15,7 @@ from dsl.lowering.hopper.warpgroup import (
     ROWS_OF_THREADS,
     Warpgroups,
     chain,
-    in_registers,
-    is_loaded,
+    is_loaded_across,
     require_swizzles,
     sums_layout,
     warpgroups,
@@ -122,18 +121,16 @@ def opened(tile: TileType, op: Op | None, warps: int, axis: int, widest: int) ->
     )
 
 
-def is_loaded_across(op: Op) -> bool:
-    """Whether threads load the left operand of a wgmma to registers because it is not contiguous along k."""
-    return is_wgmma(op) and is_loaded(op.operands[0]) and in_registers(op.operands[0])
-
-
 class _Anchors:
     def __init__(self, function: Function, target: Target):
         self.function, self.target, self.warps = function, target, function.warps
         self.layouts = Layouts(function)
         self.ops = walk(function.body)
         # Products whose left operand threads load across k come first: the others can follow their rows.
-        self.dots = sorted((op for op in self.ops if op.spec.product), key=lambda op: not is_loaded_across(op))
+        self.dots = sorted(
+            (op for op in self.ops if op.spec.product),
+            key=lambda op: not (is_wgmma(op) and is_loaded_across(op.operands[0])),
+        )
         # Whether a product uses wgmma. The key is the name of the product, or a value that has the layout of its
         # accumulator.
         self.by_groups: dict[str | Value, bool] = {}
@@ -328,7 +325,7 @@ class _Anchors:
             self.layouts.wgmma[op] = instruction
             require_swizzles(op)
             left = op.operands[0]
-            mixed = left.dtype.bits if instruction.left is None and is_loaded(left) else 0
+            mixed = left.dtype.bits if is_loaded_across(left) else 0
             instruction = rule  # each warp has the layouts of an mma.sync product
             given = sums_layout((c.shape[0], c.shape[1]), self.warps, mixed)
         op.attrs["instruction"] = instruction

@@ -7,8 +7,8 @@ value.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
-from functools import lru_cache
+from collections.abc import Iterator, Mapping, Sequence, Set
+from functools import lru_cache, reduce
 from typing import Any
 
 from msgspec import Struct
@@ -19,8 +19,11 @@ from dsl.schedules.definitions import Said, collect, said_with_defaults
 from dsl.text import tree as ast
 from dsl.text.program import STD, Program, dim_names, load
 from dsl.text.tree import names_in
+from dsl.values.arithmetic import next_pow2
 
 Expr = Any
+Loop = tuple[ast.For, Expr]
+"""A `range` loop, and its end."""
 
 
 class Rule(Struct, frozen=True):
@@ -38,7 +41,7 @@ class Rule(Struct, frozen=True):
         return {each.id for name, each in self.names.items() if isinstance(each, ast.Name) and name not in EXTENTS}
 
 
-EXTENTS = ("M", "N", "K", "TYPE", "A_ALONG", "B_ALONG")
+EXTENTS = ("M", "N", "K", "TYPE", "PRODUCTS", "LOOPS", "A_ALONG", "B_ALONG")
 SOME_K = 2048
 """The extent along k of a product, if the end of its loop is not known."""
 
@@ -64,6 +67,8 @@ def by_rule(program: Program, name: str, schedule: str | None, given: Set[str], 
             names[name] = ast.Name(definition.loc, f"{name} of the rule")
     found = Said()
     for name, definition in own.definitions.items():
+        if name in EXTENTS:
+            continue  # the text of the kernel says it
         renamed = names[name].id if name in names else name
         values = [_renamed(value, names) for value in definition.values]
         if renamed not in known:
@@ -144,7 +149,9 @@ def rule_of(program: Program, name: str) -> Rule | None:
         if type is not None:
             # The grid's axes are in order: the rows of the result come first.
             (tm, m), (tn, n) = tiled
-            extents = {"M": m, "N": n, "K": _end_of_loop(kernel, steps[0]), "TYPE": type}
+            loops = _loops(kernel, steps[0])
+            extents = {"M": m, "N": n, "K": _iterated(kernel, loops), "TYPE": type}
+            extents |= {"PRODUCTS": ast.Number(kernel.loc, _sums_of(loops)), "LOOPS": ast.Number(kernel.loc, len(loops))}
             extents |= {"A_ALONG": _lies_along(kernel, steps[0], tm), "B_ALONG": _lies_along(kernel, steps[0], tn)}
             return _rule("product", kernel, {"TM": tm, "TN": tn, "TK": steps[0]}, extents)
     covers = {cover: (extent, type) for cover, extent, type in _covers(kernel, constants)}
@@ -183,10 +190,20 @@ def _steps(kernel: ast.KernelDef, constants: set[str]) -> list[str]:
     return [step.id for step in last if isinstance(step, ast.Name) and step.id in constants]
 
 
-def _end_of_loop(kernel: ast.KernelDef, step: str) -> Expr:
-    """Returns the end of the loop with this step. If the end contains anything but dims and numbers, returns SOME_K."""
-    calls = [node for node in ast.walk(kernel.body) if isinstance(node, ast.Call) and _called(node) == "range"]
-    ends = [call.args[1] for call in calls if len(call.args) == 3 and getattr(call.args[2], "id", None) == step]
+def _loops(kernel: ast.KernelDef, step: str) -> list[Loop]:
+    """Returns the `range` loops with this step, and their ends."""
+    found = []
+    for loop in ast.walk(kernel.body):
+        if isinstance(loop, ast.For) and isinstance(loop.iterable, ast.Call) and _called(loop.iterable) == "range":
+            arguments = loop.iterable.args
+            if len(arguments) == 3 and getattr(arguments[2], "id", None) == step:
+                found.append((loop, arguments[1]))
+    return found
+
+
+def _iterated(kernel: ast.KernelDef, loops: Sequence[Loop]) -> Expr:
+    """Returns the sum of the ends of the loops, which follow one another. If an end contains anything
+    but dims and numbers, returns SOME_K."""
     dims = dim_names(kernel)
 
     def is_known(node: Expr) -> bool:
@@ -194,7 +211,30 @@ def _end_of_loop(kernel: ast.KernelDef, step: str) -> Expr:
             return node.op in ("+", "-", "*") and is_known(node.left) and is_known(node.right)
         return isinstance(node, ast.Number) or (isinstance(node, ast.Name) and node.id in dims)
 
-    return next(filter(is_known, ends), ast.Number(kernel.loc, SOME_K))
+    if not all(is_known(end) for _, end in loops):
+        return ast.Number(kernel.loc, SOME_K)
+    return reduce(lambda one, other: ast.Binary(kernel.loc, "+", one, other), (end for _, end in loops))
+
+
+def _sums_of(loops: Sequence[Loop]) -> int:
+    """Returns how many tiles the products of a loop are added to, or the next power of two, since tiles have powers of
+    two: 2 for a gated pair, 4 for an LSTM."""
+    return next_pow2(max(max(len(_sums(loop)) for loop, _ in loops), 1))
+
+
+def _sums(loop: ast.For) -> set[str]:
+    """Returns the names of the tiles that a loop's products are added to."""
+    names: set[str] = set()
+    for node in ast.walk(loop.body):
+        if not isinstance(node, ast.Assign):
+            continue
+        values = node.value.items if isinstance(node.value, ast.Sequence) else [node.value] * len(node.targets)
+        for target, value in zip(node.targets, values, strict=False):
+            products = list(filter(_is_product, ast.walk([value])))
+            added = [each.args[2] for each in products if isinstance(each, ast.Call) and len(each.args) == 3]
+            own = [each for each in added if isinstance(each, ast.Name)] or [target] * bool(products)
+            names |= {each.id for each in own if isinstance(each, ast.Name)}
+    return names
 
 
 def multiplies(program: Program, name: str) -> bool:

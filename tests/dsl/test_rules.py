@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dsl
-from dsl.kernels.variant import Request, build_variant
+from dsl.kernels.variant import Request, build_variant, costs_of
 from dsl.lowering.ir.location import TileError
 from dsl.schedules.rules import rule_of
 from dsl.text.program import parse_program
@@ -94,23 +94,49 @@ def test_bytes_across_k_have_the_tile_of_wgmma_unless_both_lie_so(a: str, b: str
     assert tuple(found[name] for name in ("ROWS", "BN", "ROUND", "warps")) == tile
 
 
+GATES = """
+kernel gates(c: f32[m, n], a: f16[m, k], u: f16[n, k], v: f16[n, k], b: f16[m, h], w: f16[n, h]; TM, TN, TK):
+    grid cdiv(m, TM), cdiv(n, TN)
+    i, j = block(0) * TM, block(1) * TN
+    x, y = zeros(f32[TM, TN]), zeros(f32[TM, TN])
+    for p in range(0, k, TK):
+        rows = a[i : i + TM, p : p + TK]
+        x, y = dot(rows, u[j : j + TN, p : p + TK].T, x), dot(rows, v[j : j + TN, p : p + TK].T, y)
+{second}    c[i : i + TM, j : j + TN] = x * y
+"""
+SECOND = """    for q in range(0, h, TK):
+        x += b[i : i + TM, q : q + TK] @ w[j : j + TN, q : q + TK].T
+"""
+
+
+@pytest.mark.parametrize(("second", "tile"), [("", (128, 128, 64, 8)), (SECOND, (128, 128, 32, 8))])
+def test_sums_and_loops_of_a_kernel_share_registers_and_memory(second: str, tile: tuple[int, ...]) -> None:
+    """Two sums of 128 x 128 have the registers of one of 128 x 256. Two rings have half the bytes each."""
+    found = constants("gates", {"m": 4096, "n": 4096, "k": 4096, "h": 4096}, text=GATES.replace("{second}", second))
+    assert tuple(found[name] for name in ("TM", "TN", "TK", "warps")) == tile
+
+
+def test_the_loops_of_a_kernel_count_together() -> None:
+    """The k of a product of two loops is the sum of both."""
+    program = parse_program(GATES.replace("{second}", SECOND))
+    point = {"TM": 64, "TN": 64}
+    costs = [
+        costs_of(program, Request("gates", None, {"m": 512, "n": 512, "k": k, "h": h}), [point], {})
+        for k, h in ((4096, 64), (64, 4096), (2080, 2080), (4096, 4096))
+    ]
+    assert costs[0] == costs[1] == costs[2] < costs[3]
+
+
 def test_a_tile_that_was_not_measured_is_taken_if_a_line_asks_for_it() -> None:
     found = constants("product", {"m": 512, "n": 512, "k": 64}, constants={"BN": 16})
     assert found["BN"] == 16 and found["ROWS"] in (16, 32, 64, 128)
 
 
 def test_a_tile_for_which_there_are_no_registers_is_passed_over() -> None:
-    """Two accumulators of 128 x 256 have 256 registers of each of 256 threads."""
+    """Sums of 128 x 256 and another tile that the loop carries have 256 registers of each of 256 threads."""
     lines = (
         ("acc = zeros(f32[ROWS, BN])", "acc, more = zeros(f32[ROWS, BN]), zeros(f32[ROWS, BN])"),
-        (
-            "        acc = dot(",
-            "        x, y = a[i : i + ROWS, p : p + ROUND], b[j : j + BN, p : p + ROUND].T\n        acc = dot(",
-        ),
-        (
-            "a[i : i + ROWS, p : p + ROUND], b[j : j + BN, p : p + ROUND].T, acc)",
-            "x, y, acc)\n        more = dot(x * 2.0, y, more)",
-        ),
+        (".T, acc)", ".T, acc)\n        more = more * 2.0 + load(c[i : i + ROWS, j : j + BN], other=0.0)"),
         ("acc.to(f32)", "acc + more"),
     )
     text = TEXT

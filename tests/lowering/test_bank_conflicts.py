@@ -219,7 +219,7 @@ def check(case: Case, monkeypatch: pytest.MonkeyPatch) -> int:
     llvm, version = emit(function, variant.target)
     kernel = Kernel(variant, to_ptx(llvm, variant.target, version, llvm_level_for(function)))
     with counted(monkeypatch) as found:
-        launch(kernel, arguments(function, dict(case.dims)), grid=(1, 1, 1), collect=True)
+        launch(kernel, arguments(function, dict(case.dims)), grid=function.cluster, collect=True)
     assert found and found.keys() <= said.keys(), case
     unknown = {(case.kernel, op.operands[0].name) for op, beyond in bank_conflicts(function) if beyond is None}
     assert unknown <= UNKNOWN or (case.schedule or "").endswith("piece"), case  # a piece ends where its last row does

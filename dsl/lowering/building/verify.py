@@ -132,12 +132,14 @@ def flaw_of_regions(op: Op, with_layouts: bool) -> str | None:
             return f"something stands behind the end of a region, '{end}'"
     if op.spec.control.flows:
         return _flaw_of_flow(op, with_layouts)
-    for region in op.regions:  # the function of a reduction combines two groups of elements into one
-        wanted = [TileType((), o.dtype) for o in op.operands]
+    # The function of a reduction combines two groups of elements into one, that of `joined` two groups of tiles.
+    takes, what = (plain, "a value") if op.spec.acts == "joins" else (_element, "an element")
+    for region in op.regions:
+        wanted = [takes(o.type) for o in op.operands]
         if [plain(argument.type) for argument in region.args] != wanted * 2:
-            return f"its region takes two elements of each operand: {', '.join(map(str, wanted * 2))}"
+            return f"its region takes {what} of each operand, and once more: {', '.join(map(str, wanted * 2))}"
         if [plain(value.type) for value in region.ops[-1].operands] != wanted:
-            return f"its region gives an element for each operand: {', '.join(map(str, wanted))}"
+            return f"its region gives {what} for each operand: {', '.join(map(str, wanted))}"
     return None
 
 
@@ -167,6 +169,11 @@ def _flaw_of_flow(op: Op, with_layouts: bool) -> str | None:
         if with_layouts and len({value.type for value in values}) > 1:
             return "what goes through its regions changes its layout"
     return None
+
+
+def _element(type: Type) -> Type:
+    assert isinstance(type, TileType)
+    return TileType((), type.dtype)
 
 
 def plain(type: Type) -> Type:

@@ -22,7 +22,7 @@ from dsl.lowering.building.builder import Builder, equal, made_as
 from dsl.lowering.directives.slices import inside, located, reached, reads, slice_of
 from dsl.lowering.directives.wide import is_join
 from dsl.lowering.ir.fold import constant_of
-from dsl.lowering.ir.function import Block, Function, Op, Value, in_line, uses, walk
+from dsl.lowering.ir.function import Block, Function, Op, Value, clone, in_line, uses, walk
 from dsl.lowering.ir.location import Loc
 from dsl.lowering.ir.types import TileType
 from dsl.lowering.ops import OPS
@@ -41,13 +41,20 @@ class PartialSums(Struct):
     """A group of loop results, each divided into one partial result per block. `values` contains the results of the
     loop, or of reductions after the loop. `join` is the IR region that combines two partial results, as in a `reduce`.
     `name` is the name of the first value. `alone` contains the operations that each block applies to its own partial
-    results, such as a reduction after the loop.
+    results, such as a reduction after the loop. If `whole`, the region combines tiles, not their elements.
     """
 
     values: list[Value]
     join: Block
     name: str
     alone: list[Op] = field(default_factory=list)
+    whole: bool = False
+
+    def joined(self, b: Builder, left: Sequence[Value], right: Sequence[Value]) -> list[Value]:
+        """Combines the partial results `left` with those of later iterations, `right`."""
+        if not self.whole:
+            return joined(b, self.join, left, right)
+        return clone(self.join, [*left, *right], b.block.ops)
 
 
 def partial_sums(function: Function, loop: Op) -> list[PartialSums]:
@@ -57,7 +64,11 @@ def partial_sums(function: Function, loop: Op) -> list[PartialSums]:
         raise Unsplit("it carries no sum", "acc = acc + … in each iteration")
     ops = function.body.ops
     users, behind = uses(function.body), ops[ops.index(loop) + 1 :]
-    found: list[PartialSums] = []
+    found = [
+        PartialSums(list(op.operands), op.regions[0], op.operands[0].name or "a value", whole=True)
+        for op in behind
+        if op.name == "joined" and all(value in loop.results for value in op.operands)
+    ]
     for number, result in enumerate(loop.results):
         if any(result in each.values for each in found):
             continue

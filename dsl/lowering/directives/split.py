@@ -32,11 +32,11 @@ from math import prod
 from dsl.lowering.building.builder import Builder
 from dsl.lowering.building.iterations import copied_region
 from dsl.lowering.directives.grid import in_ir, replace_grid
-from dsl.lowering.directives.joins import PartialSums, Unsplit, joined, partial_sums
+from dsl.lowering.directives.joins import PartialSums, Unsplit, partial_sums
 from dsl.lowering.directives.slices import impure, inside, located, slice_of
 from dsl.lowering.directives.stage import unstage
 from dsl.lowering.ir.fold import constant_of
-from dsl.lowering.ir.function import Block, Function, Op, Value, in_line, replace_uses, uses, walk
+from dsl.lowering.ir.function import Block, Function, Op, Value, blocks_of, in_line, replace_uses, uses, walk
 from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.types import I1, INDEX, S32, S64, U32, DType, TileType
 from dsl.lowering.ops import OPS, space_of
@@ -62,6 +62,8 @@ def split(function: Function) -> None:
         loops = [op for op in walk(function.body) if op.spec.control.counters and op.regions[0].args[0].name == name]
         if loops:
             _split(function, name, parts, loops)
+    for block in blocks_of(function.body):
+        block.ops = [op for op in block.ops if op.name != "joined"]
 
 
 def _split(function: Function, name: str, named: int, loops: list[Op]) -> None:
@@ -82,6 +84,7 @@ def _split(function: Function, name: str, named: int, loops: list[Op]) -> None:
     options = {"stream" if each == STREAM else str(each): each for each in dict.fromkeys((*PARTS, named))}
     ways, rule = options if wrong is None else {"1": 1}, "stream" if named == STREAM else str(named)
     why, line = "the schedule says so", f"split {name}: {{option}}"
+    function.body.ops = [op for op in function.body.ops if op.name != "joined"]
     parts: int = function.choices.choose("split", name, ways, rule, loc=loop.loc, because=why, pinned=loc, line=line)
     if parts not in (named, 1):  # an override chose `parts`: other lines may not fit the split kernel
         _leave_behind(function, loop)
@@ -263,7 +266,7 @@ class _Meeting:
 
     def _join(self, left: Values, right: Values) -> list[Value]:
         pairs = zip(self._groups(left), self._groups(right), strict=True)
-        return [value for (each, a), (_, b) in pairs for value in joined(self.b, each.join, a, b)]
+        return [value for (each, a), (_, b) in pairs for value in each.joined(self.b, a, b)]
 
     def _reduced(self, tiles: Values) -> list[Value]:
         """Reduces tiles whose first axis enumerates partial sums."""
@@ -381,7 +384,7 @@ class _Split(_Meeting):
         self.parts = parts
         shapes = [result.tile.shape for result in self.results]
         # Several partial sums form one tile, whose extents must be powers of two.
-        if not any(extent & (extent - 1) for shape in shapes for extent in shape):
+        if not any(extent & (extent - 1) for shape in shapes for extent in shape) and not any(s.whole for s in sums):
             room = function.threads * MOST // max(map(prod, shapes))
             self.at_once = 1 << min(parts, max(1, room)).bit_length() - 1  # a power of two
 

@@ -87,6 +87,11 @@ def _end(run: Run, op: Op, x: list[Array]) -> list[Array]:
     return x
 
 
+@meaning("joined")
+def _joined(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    return []
+
+
 @meaning("assert")
 def _assert(run: Run, op: Op, x: list[Array]) -> list[Array]:
     """Records a failed assert and continues, as a kernel does. Inactive elements cannot fail."""

@@ -227,6 +227,25 @@ row("reduce(f, tiles, [axis=], keepdims=)", "joins by a function of two values o
     tiles=_reduce, arrays=lambda host, loc, *values, **more: on_arrays.reduce(host, loc, *values, **more))  # fmt: skip
 
 
+def _joined(b: Building, loc: Loc, function: Binding, value: Binding) -> Binding:
+    tiles = [b.as_value(t, loc) for t in (value if isinstance(value, tuple) else (value,))]
+    combine = _joiner(b, loc, function, len(tiles), "joined")
+    left, right = ([Value(t.type) for t in tiles] for _ in range(2))
+    region = Block([*left, *right])
+    with b.ir.region(region):
+        b.ir.op("yield", combine(left, right))
+    for op in walk(region):
+        _refuse_memory(b, op)
+    b.place(loc)
+    if "split" in b.function.attrs:
+        b.ir.op("joined", tiles, [region])
+    return value
+
+
+row("joined(f, values)", "the values of a loop, whose parts join by f if `split` divides it", "any",
+    tiles=_joined, arrays=lambda host, loc, function, value: value)  # fmt: skip
+
+
 def _scan_tiles(
     b: Building, loc: Loc, tiles: list[Value], combine: Callable, name: str, axis: Binding = None, reverse: Any = False
 ) -> list[Value]:

@@ -51,9 +51,9 @@ Values = Sequence[Value]
 AXIS = 2
 """The grid axis that `split` makes longer. It is the last axis, so that known facts about block(0) and block(1) stay
 valid. Masks and access widths depend on these facts."""
-MOST, AHEAD = 4, 4
+MOST, AHEAD, MOST_AHEAD = 4, 4, 64
 """`MOST` is the number of elements per thread that the last block loads at a time. `AHEAD` is the unroll factor of the
-loop over partial sums."""
+loop over partial sums, if these have at most `MOST_AHEAD` elements per thread."""
 
 
 def split(function: Function) -> None:
@@ -166,7 +166,7 @@ def _effect(op: Op, spaces: tuple[str, ...]) -> str | None:
 
 class _Meeting:
     """Builds the code by which blocks combine their partial sums of one tile. A block stores at most `each` partial
-    sums. The last block loads `at_once` partial sums at a time. If `keeps_layout` is true, the combined sums have the
+    sums. The last block loads `at_once` partial sums at a time, in `ahead` iterations of a loop together. If `keeps_layout` is true, the combined sums have the
     same register layout as the sums of the loop. `fragments` then maps each sum of an MMA to its shape in memory,
     chosen for this layout. Otherwise, sums in `crosswise`, which the code after the loop only transposes, lie in
     column-major order: the last block then loads and stores neighbours of the result, whose rows are a sum's columns.
@@ -174,6 +174,7 @@ class _Meeting:
 
     each = 1
     at_once = 1
+    ahead = 1
     keeps_layout = False
 
     def __init__(self, function: Function, loop: Op, sums: list[PartialSums]):
@@ -240,7 +241,7 @@ class _Meeting:
             if here is not None:
                 ends = [self._choose(here, end, total) for end, total in zip(ends, body.args[1:], strict=True)]
         body.ops.append(self.end(*ends))
-        made = b.op("for", [*turns, b.index(self.at_once), *starts], [body], unroll=1 if self.at_once == 1 else AHEAD)
+        made = b.op("for", [*turns, b.index(self.at_once), *starts], [body], unroll=self.ahead)
         for result, new, within in zip(results, made.results, body.args[1:], strict=True):
             # A `layout` line for this name applies to the whole tile, not to these values.
             new.name = within.name = None if result in self.fragments else result.name
@@ -387,6 +388,8 @@ class _Split(_Meeting):
         if not any(extent & (extent - 1) for shape in shapes for extent in shape) and not any(s.whole for s in sums):
             room = function.threads * MOST // max(map(prod, shapes))
             self.at_once = 1 << min(parts, max(1, room)).bit_length() - 1  # a power of two
+        if self.at_once > 1 or AHEAD * max(map(prod, shapes)) <= MOST_AHEAD * function.threads:
+            self.ahead = AHEAD
 
     def run(self) -> None:
         b, function = self.b, self.function

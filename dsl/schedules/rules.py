@@ -7,21 +7,23 @@ value.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache, reduce
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from dsl.lowering.ir.location import TileError
+from dsl.lowering.ir.location import Loc, TileError
+from dsl.lowering.ir.types import DTYPES
 from dsl.schedules.definitions import Said, collect, said_with_defaults
 from dsl.text import tree as ast
 from dsl.text.program import STD, Program, dim_names, load
 from dsl.text.tree import names_in
-from dsl.values.arithmetic import next_pow2
 
 Expr = Any
+Products = Callable[[Any], bool]
+"""Whether a node is a matrix product."""
 Loop = tuple[ast.For, Expr]
 """A `range` loop, and its end."""
 
@@ -143,16 +145,16 @@ def rule_of(program: Program, name: str) -> Rule | None:
     tiled = list(_tiled(kernel, constants))
     # A loop may step by a constant that also tiles the grid. Such a constant is not a k-tile.
     steps = [step for step in _steps(kernel, constants) if step not in {tile for tile, _ in tiled}]
-    is_product = any(map(_is_product, ast.walk(kernel.body)))
+    products = program.once(_products)
+    is_product = any(map(products, ast.walk(kernel.body)))
     if is_product and len(tiled) == 2 and len(set(steps)) == 1:
         type = _type_of_sliced(kernel, steps[0])
         if type is not None:
             # The grid's axes are in order: the rows of the result come first.
             (tm, m), (tn, n) = tiled
-            loops = _loops(kernel, steps[0])
+            loops = _loops(kernel, steps[0], products)
             extents = {"M": m, "N": n, "K": _iterated(kernel, loops), "TYPE": type}
-            counts = {"PRODUCTS": _sums_of(loops), "LOOPS": len(loops)}
-            extents |= {name: ast.Number(kernel.loc, count) for name, count in counts.items()}
+            extents |= {"PRODUCTS": _sums_of(kernel, loops, products), "LOOPS": ast.Number(kernel.loc, len(loops))}
             extents |= {"A_ALONG": _lies_along(kernel, steps[0], tm), "B_ALONG": _lies_along(kernel, steps[0], tn)}
             return _rule("product", kernel, {"TM": tm, "TN": tn, "TK": steps[0]}, extents)
     covers = {cover: (extent, type) for cover, extent, type in _covers(kernel, constants)}
@@ -191,10 +193,18 @@ def _steps(kernel: ast.KernelDef, constants: set[str]) -> list[str]:
     return [step.id for step in last if isinstance(step, ast.Name) and step.id in constants]
 
 
-def _loops(kernel: ast.KernelDef, step: str) -> list[Loop]:
-    """Returns the `range` loops with this step, and their ends."""
+def _loops(kernel: ast.KernelDef, step: str, products: Products) -> list[Loop]:
+    """Returns the innermost `range` loops with this step and a product, and their ends. A loop that only reads rows,
+    such as that of a norm, has no ring of two operands. If the products are elsewhere, returns all loops with this
+    step."""
+    every = _loops_in(kernel.body, step)
+    own = [each for each in every if any(map(products, ast.walk(each[0].body))) and not _loops_in(each[0].body, step)]
+    return own or every
+
+
+def _loops_in(body: Sequence[ast.Statement], step: str) -> list[Loop]:
     found = []
-    for loop in ast.walk(kernel.body):
+    for loop in ast.walk(body):
         if isinstance(loop, ast.For) and isinstance(loop.iterable, ast.Call) and _called(loop.iterable) == "range":
             arguments = loop.iterable.args
             if len(arguments) == 3 and getattr(arguments[2], "id", None) == step:
@@ -217,43 +227,99 @@ def _iterated(kernel: ast.KernelDef, loops: Sequence[Loop]) -> Expr:
     return reduce(lambda one, other: ast.Binary(kernel.loc, "+", one, other), (end for _, end in loops))
 
 
-def _sums_of(loops: Sequence[Loop]) -> int:
-    """Returns how many tiles the products of a loop are added to, or the next power of two, since tiles have powers of
-    two: 2 for a gated pair, 4 for an LSTM."""
-    return next_pow2(max(max(len(_sums(loop)) for loop, _ in loops), 1))
+def _sums_of(kernel: ast.KernelDef, loops: Sequence[Loop], products: Products) -> Expr:
+    """Returns an expression: how many tiles the products of a loop are added to, or the next power of two, since tiles
+    have powers of two: 2 for a gated pair, 4 for an LSTM. A branch that constants or `given` leave out has none."""
+    at, counts = kernel.loc, list[Expr]()
+    for loop, _ in loops:
+        sums: dict[str, Expr | None] = {}
+        _add_sums(kernel, loop.body, products, None, sums)
+        count: Expr = ast.Number(at, sum(condition is None for condition in sums.values()))
+        for condition in filter(None, sums.values()):
+            one = _call(at, "where", condition, ast.Number(at, 1), ast.Number(at, 0))
+            count = ast.Binary(at, "+", count, one)
+        counts.append(count)
+    most = reduce(lambda one, other: _call(at, "maximum", one, other), counts, ast.Number(at, 1))
+    return _call(at, "next_pow2", most)
 
 
-def _sums(loop: ast.For) -> set[str]:
-    """Returns the names of the tiles that a loop's products are added to."""
-    names: set[str] = set()
-    for node in ast.walk(loop.body):
-        if not isinstance(node, ast.Assign):
-            continue
-        values = node.value.items if isinstance(node.value, ast.Sequence) else [node.value] * len(node.targets)
-        for target, value in zip(node.targets, values, strict=False):
-            products = list(filter(_is_product, ast.walk([value])))
-            added = [each.args[2] for each in products if isinstance(each, ast.Call) and len(each.args) == 3]
-            own = [each.id for each in added if isinstance(each, ast.Name)]
-            names |= {*own} if own or not products else names_in(target)
-    return names
+def _add_sums(
+    kernel: ast.KernelDef, body: Sequence[ast.Statement], products: Products, when: Expr | None, sums: dict
+) -> None:
+    """Adds the names of the tiles that products of these statements are added to, each with the condition under which
+    the kernel has it, or None: always."""
+    for statement in body:
+        if isinstance(statement, ast.If):
+            yes, no = when, when
+            if _is_known(kernel, statement.condition):
+                yes, no = statement.condition, ast.Unary(statement.loc, "not", statement.condition)
+                if when is not None:
+                    yes, no = (ast.Binary(statement.loc, "and", when, each) for each in (yes, no))
+            _add_sums(kernel, statement.then, products, yes, sums)
+            _add_sums(kernel, statement.otherwise, products, no, sums)
+        elif isinstance(statement, ast.For | ast.While):
+            _add_sums(kernel, statement.body, products, when, sums)
+        elif isinstance(statement, ast.Assign):
+            for name in _summed(statement, products):
+                if name not in sums or when is None:
+                    sums[name] = when
+                elif (other := sums[name]) is not None:
+                    sums[name] = ast.Binary(statement.loc, "or", other, when)
+
+
+def _is_known(kernel: ast.KernelDef, condition: Expr) -> bool:
+    """Whether constants and `given` decide a condition, so that code is selected before a launch."""
+    constants = {constant.name for constant in kernel.constants} | DTYPES.keys() | {"true", "false"}
+    for node in ast.walk(condition):
+        if isinstance(node, ast.Call):
+            if _called(node) != "given":
+                return False
+            constants |= names_in(node)
+        elif not isinstance(node, ast.Name | ast.Number | ast.Unary | ast.Binary | ast.Compare):
+            return False
+    return names_in(condition) <= constants
+
+
+def _summed(assignment: ast.Assign, products: Products) -> Iterator[str]:
+    """Yields the names of the tiles that the products of an assignment are added to. `acc += a @ b + c @ d` has a
+    second tile, without a name."""
+    value, targets = assignment.value, assignment.targets
+    values = value.items if isinstance(value, ast.Sequence) else [value] * len(targets)
+    for target, each in zip(targets, values, strict=False):
+        found = list(filter(products, ast.walk([each])))
+        dots = [node for node in found if isinstance(node, ast.Call) and _called(node) == "dot"]
+        added = [dot.args[2] for dot in dots if len(dot.args) == 3]
+        own = [node.id for node in added if isinstance(node, ast.Name)]
+        yield from own
+        if found and not own:
+            while isinstance(target, ast.Index):
+                target = target.value
+            name = target.id if isinstance(target, ast.Name) else str(target.loc)
+            yield from (f"{name} {index}" if index else name for index in range(len(found)))
 
 
 def multiplies(program: Program, name: str) -> bool:
     """Whether a kernel, or a function that it calls, contains a matrix product."""
-    waiting, seen = [program.kernels[name].body], {name}
-    while waiting:
-        nodes = [*ast.walk(waiting.pop())]
-        if any(map(_is_product, nodes)):
-            return True
-        called = {_called(node) for node in nodes if isinstance(node, ast.Call)} - seen
-        waiting += [program.functions[each].body for each in called if each in program.functions]
-        seen |= called
-    return False
+    return any(map(program.once(_products), ast.walk(program.kernels[name].body)))
+
+
+def _products(program: Program) -> Products:
+    """Returns the test of a node for a matrix product, or a call of one of the program's functions with one."""
+    nodes = {name: [*ast.walk(function.body)] for name, function in program.functions.items()}
+    calls = {name: {_called(node) for node in each if isinstance(node, ast.Call)} for name, each in nodes.items()}
+    having = {name for name, each in nodes.items() if any(map(_is_product, each))}
+    while more := {name for name in calls.keys() - having if calls[name] & having}:
+        having |= more
+    return lambda node: _is_product(node) or (isinstance(node, ast.Call) and _called(node) in having)
 
 
 def _is_product(node: Any) -> bool:
     """Whether a node is a matrix product: `dot` or `@`."""
     return (isinstance(node, ast.Call) and _called(node) == "dot") or (isinstance(node, ast.Binary) and node.op == "@")
+
+
+def _call(at: Loc, function: str, *args: Expr) -> Expr:
+    return ast.Call(at, ast.Name(at, function), [*args], {})
 
 
 def _called(call: ast.Call) -> str:
@@ -289,7 +355,7 @@ def _lies_along(kernel: ast.KernelDef, step: str, tile: str) -> Expr:
     for name, type, axis, _ in _sliced_by(kernel, step):
         if name not in tiled:
             continue
-        asked = ast.Call(at, ast.Name(at, "contiguous"), [ast.Name(at, name), ast.Number(at, axis)], {})
+        asked = _call(at, "contiguous", ast.Name(at, name), ast.Number(at, axis))
         one = asked if type.strided else ast.Name(at, "true" if axis == len(type.dims) - 1 else "false")
         every = ast.Binary(at, "and", every, one)
     return every

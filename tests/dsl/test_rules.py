@@ -127,6 +127,47 @@ def test_the_loops_of_a_kernel_count_together() -> None:
     assert costs[0] == costs[1] == costs[2] < costs[3]
 
 
+BODIES = """
+def both(rows, b, x, y):
+    return dot(rows, b, x), dot(rows, b * 2.0, y)
+
+kernel sums(c: f32[m, n], a: f16[m, k], u: f16[n, k], v: f16[n, k]?; TM, TN, TK, GATED = false):
+    grid cdiv(m, TM), cdiv(n, TN)
+    i, j = block(0) * TM, block(1) * TN
+    x, y, norm = zeros(f32[TM, TN]), zeros(f32[TM, TN]), zeros(f32[TM])
+    for p in range(0, k, TK):
+        rows, cols = a[i : i + TM, p : p + TK], u[j : j + TN, p : p + TK].T
+        {body}
+    c[i : i + TM, j : j + TN] = (x + y) * norm[:, None]
+"""
+GATE = "x = dot(rows, cols, x)\n        if {}:\n            y = dot(rows, v[j : j + TN, p : p + TK].T, y)"
+NORM = """norm += sum((rows * rows).to(f32), axis=1)
+    for p in range(0, k, TK):
+        x = dot(a[i : i + TM, p : p + TK], u[j : j + TN, p : p + TK].T, x)"""
+
+
+@pytest.mark.parametrize(
+    ("body", "sums"),
+    [
+        (GATE.format("GATED"), 1),
+        (GATE.format("not GATED"), 2),
+        (GATE.format("given(v)"), 1),
+        (GATE.format("m > 5"), 2),
+        (GATE.format("GATED") + "\n        else:\n            y += rows @ (cols * 2.0)", 2),
+        ("x, y = both(rows, cols, x, y)", 2),
+        ("x += rows @ cols + rows @ (cols * 2.0)", 2),
+        ("c[i : i + TM, j : j + TN] += rows @ cols", 1),
+        (NORM, 1),
+    ],
+)
+def test_the_sums_that_a_kernel_has_share_the_registers(body: str, sums: int) -> None:
+    """A branch left out has none; a called function has those that it returns. Two products in an expression have two
+    tiles at once, and a loop without a product shares no memory: TK is 64."""
+    text, dims = BODIES.replace("{body}", body), {"m": 4096, "n": 4096, "k": 4096}
+    found = constants("sums", dims, text=text, arch="sm_90a", absent=frozenset({"v"} if "(v)" in body else ()))
+    assert tuple(found[name] for name in ("TM", "TN", "TK")) == (128, 256 // sums, 64)
+
+
 def test_a_tile_that_was_not_measured_is_taken_if_a_line_asks_for_it() -> None:
     found = constants("product", {"m": 512, "n": 512, "k": 64}, constants={"BN": 16})
     assert found["BN"] == 16 and found["ROWS"] in (16, 32, 64, 128)

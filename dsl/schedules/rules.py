@@ -43,7 +43,7 @@ class Rule(Struct, frozen=True):
         return {each.id for name, each in self.names.items() if isinstance(each, ast.Name) and name not in EXTENTS}
 
 
-EXTENTS = ("M", "N", "K", "TYPE", "PRODUCTS", "LOOPS", "A_ALONG", "B_ALONG")
+EXTENTS = ("M", "N", "K", "TYPE", "PRODUCTS", "LOOPS", "A_ALONG", "B_ALONG", "A_ROW", "B_ROW")
 SOME_K = 2048
 """The extent along k of a product, if the end of its loop is not known."""
 
@@ -60,8 +60,10 @@ def by_rule(program: Program, name: str, schedule: str | None, given: Set[str], 
     if rule is None or not rule.constants - known:
         return Said()
     names = {**rule.names, "WGMMA": ast.Name(kernel.loc, "false" if _asks_for_warps(said) else "true")}
-    if "K" in names and not names_in(names["K"]) <= dims:
-        names["K"] = ast.Number(kernel.loc, SOME_K)
+    unknown = {*dim_names(kernel)} - dims
+    for extent, other in (("K", SOME_K), ("A_ROW", 0), ("B_ROW", 0)):  # 0: a multiple of everything
+        if extent in names and names_in(names[extent]) & unknown:
+            names[extent] = ast.Number(kernel.loc, other)
     parts = _parts()
     own = collect(parts, None, parts.parts[rule.part])
     for name, definition in own.definitions.items():
@@ -156,6 +158,7 @@ def rule_of(program: Program, name: str) -> Rule | None:
             extents = {"M": m, "N": n, "K": _iterated(kernel, loops), "TYPE": type}
             extents |= {"PRODUCTS": _sums_of(kernel, loops, products), "LOOPS": ast.Number(kernel.loc, len(loops))}
             extents |= {"A_ALONG": _lies_along(kernel, steps[0], tm), "B_ALONG": _lies_along(kernel, steps[0], tn)}
+            extents |= {"A_ROW": _row(kernel, steps[0], tm), "B_ROW": _row(kernel, steps[0], tn)}
             return _rule("product", kernel, {"TM": tm, "TN": tn, "TK": steps[0]}, extents)
     covers = {cover: (extent, type) for cover, extent, type in _covers(kernel, constants)}
     # A constant that tiles an axis and also covers a row cannot follow both rules.
@@ -358,6 +361,22 @@ def _lies_along(kernel: ast.KernelDef, step: str, tile: str) -> Expr:
         asked = _call(at, "contiguous", ast.Name(at, name), ast.Number(at, axis))
         one = asked if type.strided else ast.Name(at, "true" if axis == len(type.dims) - 1 else "false")
         every = ast.Binary(at, "and", every, one)
+    return every
+
+
+def _row(kernel: ast.KernelDef, step: str, tile: str) -> Expr:
+    """Returns an expression: the bytes of a row in memory of each tensor that is sliced by a tile of the grid, and by a
+    loop with this step, joined by `|`. A power of two divides the number if it divides all of them."""
+    at, tiled = kernel.loc, {name for name, *_ in _sliced_by(kernel, tile)}
+    every: Expr = ast.Number(at, 0)
+    for name, type, *_ in _sliced_by(kernel, step):
+        if name in tiled:
+            extent = type.dims[-1]
+            for axis, other in enumerate(type.dims[:-1] if type.strided else ()):
+                lies = _call(at, "contiguous", ast.Name(at, name), ast.Number(at, axis))
+                extent = _call(at, "where", lies, other, extent)
+            size = _call(at, "size", ast.Name(at, type.dtype))
+            every = ast.Binary(at, "|", every, ast.Binary(at, "*", extent, size))
     return every
 
 

@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 
 import dsl
+from dsl.kernels.compile import compile_variant
 from dsl.kernels.variant import Request, build_variant, costs_of
 from dsl.lowering.ir.location import TileError
+from dsl.runtime.errors import DeviceError
+from dsl.runtime.tools import assemble, find
 from dsl.schedules.rules import rule_of
 from dsl.text.program import parse_program
 from dsl.values.facts import ArrayFacts
@@ -166,6 +169,44 @@ def test_the_sums_that_a_kernel_has_share_the_registers(body: str, sums: int) ->
     text, dims = BODIES.replace("{body}", body), {"m": 4096, "n": 4096, "k": 4096}
     found = constants("sums", dims, text=text, arch="sm_90a", absent=frozenset({"v"} if "(v)" in body else ()))
     assert tuple(found[name] for name in ("TM", "TN", "TK")) == (128, 256 // sums, 64)
+
+
+ODD = """
+kernel odd(c: f32[m, n], a: T[m, k; strided], b: T[k, n], d: T[m, h], e: T[h, n]; T in f16|s8, TM, TN, TK):
+    grid cdiv(m, TM), cdiv(n, TN)
+    i, j = block(0) * TM, block(1) * TN
+    acc = zeros(sum_type(T)[TM, TN])
+    for p in range(0, k, TK):
+        acc = dot(a[i : i + TM, p : p + TK], b[p : p + TK, j : j + TN], acc)
+    for p in range(0, h, TK):
+        acc = dot(d[i : i + TM, p : p + TK], e[p : p + TK, j : j + TN], acc)
+    c[i : i + TM, j : j + TN] = acc.to(f32)
+"""
+
+
+@pytest.mark.parametrize("type", ["f16", "s8"])
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("extents", [(4096, 4097, 4096, 64), (4096, 4096, 4097, 64), (4096, 4096, 2047, 2049)])
+def test_rows_that_are_loaded_by_elements_have_a_tile_that_does_not_spill(
+    type: str, arch: str, extents: tuple[int, ...]
+) -> None:
+    """128 x 256 spilled 22 KB a thread where n is odd; now it is 40 bytes at most. Two odd k make an
+    even sum, so that their rows count apart."""
+    request = Request("odd", None, dict(zip("mnkh", extents, strict=True)), {"T": type}, arch=arch)
+    compiled = compile_variant(parse_program(ODD), request)
+    assert tuple(compiled.variant.constants[name] for name in ("TM", "TN", "TK")) == (64, 64, 64)
+    try:
+        find("ptxas")
+    except DeviceError as error:
+        pytest.skip(str(error))
+    assert assemble(compiled.ptx, arch, "odd").spill_loads <= 40
+
+
+def test_a_view_counts_by_the_rows_that_it_has_in_memory() -> None:
+    dims = {"m": 4096, "n": 4096, "k": 4097, "h": 64}
+    assert constants("odd", dims, text=ODD, arch="sm_90a")["TM"] == 64
+    lying = constants("odd", dims, text=ODD, arch="sm_90a", strides={"a": (1, 16)})
+    assert lying["TM"] * lying["TN"] > 64 * 64
 
 
 def test_a_tile_that_was_not_measured_is_taken_if_a_line_asks_for_it() -> None:

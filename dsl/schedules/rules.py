@@ -175,6 +175,22 @@ def rule_of(program: Program, name: str) -> Rule | None:
     return None
 
 
+def missed_form(program: Program, name: str, constant: str) -> str:
+    """Returns the form in which a rule would set a constant of the grid or of a loop, if the kernel has a product and
+    another form. Otherwise returns an empty string."""
+    kernel = program.kernels[name]
+    calls = [node for node in ast.walk(kernel.body) if isinstance(node, ast.Call)]
+    tiles = set[str]().union(*(names_in(call) for call in calls if _called(call) in ("cdiv", "range")))
+    if constant not in tiles or rule_of(program, name) is not None or not multiplies(program, name):
+        return ""
+    constants = {constant.name for constant in kernel.constants}
+    if len([*_tiled(kernel, constants)]) != 2:
+        return "a rule sets the tile of a product whose grid is cdiv(m, TM), cdiv(n, TN)"
+    if len({*_steps(kernel, constants)}) != 1:
+        return "a rule sets the tile of a product whose loops are all range(0, k, TK), with one TK"
+    return "a rule sets the tile of a product that reads slices such as a[i : i + TM, p : p + TK]"
+
+
 def _rule(part: str, kernel: ast.KernelDef, constants: Mapping[str, str], extents: Mapping[str, Expr]) -> Rule:
     return Rule(part, {name: ast.Name(kernel.loc, own) for name, own in constants.items()} | dict(extents))
 

@@ -7,7 +7,7 @@ value.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache, reduce
 from typing import Any
 
@@ -24,8 +24,8 @@ from dsl.text.tree import names_in
 Expr = Any
 Products = Callable[[Any], bool]
 """Whether a node is a matrix product."""
-Loop = tuple[ast.For, Expr]
-"""A `range` loop, and its end."""
+Loop = tuple[ast.For, Expr, Expr | None]
+"""A `range` loop, its end, and the condition under which the kernel has it, or None: always."""
 
 
 class Rule(Struct, frozen=True):
@@ -61,9 +61,9 @@ def by_rule(program: Program, name: str, schedule: str | None, given: Set[str], 
         return Said()
     names = {**rule.names, "WGMMA": ast.Name(kernel.loc, "false" if _asks_for_warps(said) else "true")}
     unknown = {*dim_names(kernel)} - dims
-    for extent, other in (("K", SOME_K), ("A_ROW", 0), ("B_ROW", 0)):  # 0: a multiple of everything
-        if extent in names and names_in(names[extent]) & unknown:
-            names[extent] = ast.Number(kernel.loc, other)
+    for extent, op, other in (("K", "+", SOME_K), ("A_ROW", "|", 0), ("B_ROW", "|", 0)):  # 0: a multiple of everything
+        if extent in names:
+            names[extent] = _known_terms(names[extent], op, unknown) or ast.Number(kernel.loc, other)
     parts = _parts()
     own = collect(parts, None, parts.parts[rule.part])
     for name, definition in own.definitions.items():
@@ -80,6 +80,17 @@ def by_rule(program: Program, name: str, schedule: str | None, given: Set[str], 
     for key, setting in own.settings.items():
         found.settings[key] = replace(setting, values=[_renamed(value, names) for value in setting.values])
     return found
+
+
+def _known_terms(terms: Expr, op: str, unknown: Set[str]) -> Expr | None:
+    """Returns the terms without those that contain unknown dims, such as the extents of absent tensors. If none is
+    left, returns None."""
+    if not names_in(terms) & unknown:
+        return terms
+    if not isinstance(terms, ast.Binary) or terms.op != op:
+        return None
+    left, right = (_known_terms(each, op, unknown) for each in (terms.left, terms.right))
+    return replace(terms, left=left, right=right) if left and right else left or right
 
 
 def misnamed(program: Program, name: str, schedule: str | None, given: Set[str]) -> list[TileError]:
@@ -156,7 +167,7 @@ def rule_of(program: Program, name: str) -> Rule | None:
             (tm, m), (tn, n) = tiled
             loops = _loops(kernel, steps[0], products)
             extents = {"M": m, "N": n, "K": _iterated(kernel, loops), "TYPE": type}
-            extents |= {"PRODUCTS": _sums_of(kernel, loops, products), "LOOPS": ast.Number(kernel.loc, len(loops))}
+            extents |= {"PRODUCTS": _sums_of(kernel, loops, products), "LOOPS": _loops_of(kernel, loops)}
             extents |= {"A_ALONG": _lies_along(kernel, steps[0], tm), "B_ALONG": _lies_along(kernel, steps[0], tn)}
             extents |= {"A_ROW": _row(kernel, steps[0], tm), "B_ROW": _row(kernel, steps[0], tn)}
             return _rule("product", kernel, {"TM": tm, "TN": tn, "TK": steps[0]}, extents)
@@ -216,19 +227,41 @@ def _loops(kernel: ast.KernelDef, step: str, products: Products) -> list[Loop]:
     """Returns the innermost `range` loops with this step and a product, and their ends. A loop that only reads rows,
     such as that of a norm, has no ring of two operands. If the products are elsewhere, returns all loops with this
     step."""
-    every = _loops_in(kernel.body, step)
-    own = [each for each in every if any(map(products, ast.walk(each[0].body))) and not _loops_in(each[0].body, step)]
-    return own or every
+    every = _loops_in(kernel, kernel.body, step)
+
+    def is_innermost(body: Sequence[ast.Statement]) -> bool:
+        return any(map(products, ast.walk(body))) and not _loops_in(kernel, body, step)
+
+    return [each for each in every if is_innermost(each[0].body)] or every
 
 
-def _loops_in(body: Sequence[ast.Statement], step: str) -> list[Loop]:
+def _loops_in(kernel: ast.KernelDef, body: Sequence[ast.Statement], step: str) -> list[Loop]:
     found = []
-    for loop in ast.walk(body):
+    for loop, when in _statements(kernel, body, None):
         if isinstance(loop, ast.For) and isinstance(loop.iterable, ast.Call) and _called(loop.iterable) == "range":
             arguments = loop.iterable.args
             if len(arguments) == 3 and getattr(arguments[2], "id", None) == step:
-                found.append((loop, arguments[1]))
+                found.append((loop, arguments[1], when))
     return found
+
+
+def _statements(
+    kernel: ast.KernelDef, body: Sequence[ast.Statement], when: Expr | None
+) -> Iterator[tuple[ast.Statement, Expr | None]]:
+    """Yields all statements in these statements, each with the condition under which the kernel has it, or None:
+    always. `when` is the condition of `body`."""
+    for statement in body:
+        yield statement, when
+        if isinstance(statement, ast.If):
+            yes, no = when, when
+            if _is_known(kernel, statement.condition):
+                yes, no = statement.condition, ast.Unary(statement.loc, "not", statement.condition)
+                if when is not None:
+                    yes, no = (ast.Binary(statement.loc, "and", when, each) for each in (yes, no))
+            yield from _statements(kernel, statement.then, yes)
+            yield from _statements(kernel, statement.otherwise, no)
+        elif isinstance(statement, ast.For | ast.While | ast.Def):
+            yield from _statements(kernel, statement.body, when)
 
 
 def _iterated(kernel: ast.KernelDef, loops: Sequence[Loop]) -> Expr:
@@ -241,49 +274,37 @@ def _iterated(kernel: ast.KernelDef, loops: Sequence[Loop]) -> Expr:
             return node.op in ("+", "-", "*") and is_known(node.left) and is_known(node.right)
         return isinstance(node, ast.Number) or (isinstance(node, ast.Name) and node.id in dims)
 
-    if not all(is_known(end) for _, end in loops):
+    if not all(is_known(end) for _, end, _ in loops):
         return ast.Number(kernel.loc, SOME_K)
-    return reduce(lambda one, other: ast.Binary(kernel.loc, "+", one, other), (end for _, end in loops))
+    return _added(kernel, ((end, when) for _, end, when in loops))
+
+
+def _added(kernel: ast.KernelDef, terms: Iterable[tuple[Expr, Expr | None]]) -> Expr:
+    """Returns the sum of the terms that the kernel has, each with its condition."""
+    at, none = kernel.loc, ast.Number(kernel.loc, 0)
+    own = [term if when is None else _call(at, "where", when, term, none) for term, when in terms]
+    return reduce(lambda one, other: ast.Binary(at, "+", one, other), own) if own else none
+
+
+def _loops_of(kernel: ast.KernelDef, loops: Sequence[Loop]) -> Expr:
+    """Returns an expression: how many of the loops the kernel has."""
+    return _added(kernel, ((ast.Number(kernel.loc, 1), when) for _, _, when in loops))
 
 
 def _sums_of(kernel: ast.KernelDef, loops: Sequence[Loop], products: Products) -> Expr:
     """Returns an expression: how many tiles the products of a loop are added to, or the next power of two, since tiles
     have powers of two: 2 for a gated pair, 4 for an LSTM. A branch that constants or `given` leave out has none."""
-    at, counts = kernel.loc, list[Expr]()
-    for loop, _ in loops:
+    at, most = kernel.loc, ast.Number(kernel.loc, 1)
+    for loop, _, condition in loops:
         sums: dict[str, Expr | None] = {}
-        _add_sums(kernel, loop.body, products, None, sums)
-        count: Expr = ast.Number(at, sum(condition is None for condition in sums.values()))
-        for condition in filter(None, sums.values()):
-            one = _call(at, "where", condition, ast.Number(at, 1), ast.Number(at, 0))
-            count = ast.Binary(at, "+", count, one)
-        counts.append(count)
-    most = reduce(lambda one, other: _call(at, "maximum", one, other), counts, ast.Number(at, 1))
-    return _call(at, "next_pow2", most)
-
-
-def _add_sums(
-    kernel: ast.KernelDef, body: Sequence[ast.Statement], products: Products, when: Expr | None, sums: dict
-) -> None:
-    """Adds the names of the tiles that products of these statements are added to, each with the condition under which
-    the kernel has it, or None: always."""
-    for statement in body:
-        if isinstance(statement, ast.If):
-            yes, no = when, when
-            if _is_known(kernel, statement.condition):
-                yes, no = statement.condition, ast.Unary(statement.loc, "not", statement.condition)
-                if when is not None:
-                    yes, no = (ast.Binary(statement.loc, "and", when, each) for each in (yes, no))
-            _add_sums(kernel, statement.then, products, yes, sums)
-            _add_sums(kernel, statement.otherwise, products, no, sums)
-        elif isinstance(statement, ast.For | ast.While):
-            _add_sums(kernel, statement.body, products, when, sums)
-        elif isinstance(statement, ast.Assign):
+        for statement, when in _statements(kernel, loop.body, condition):
             for name in _summed(statement, products):
                 if name not in sums or when is None:
                     sums[name] = when
                 elif (other := sums[name]) is not None:
-                    sums[name] = ast.Binary(statement.loc, "or", other, when)
+                    sums[name] = ast.Binary(at, "or", other, when)
+        most = _call(at, "maximum", most, _added(kernel, ((ast.Number(at, 1), when) for when in sums.values())))
+    return _call(at, "next_pow2", most)
 
 
 def _is_known(kernel: ast.KernelDef, condition: Expr) -> bool:
@@ -299,10 +320,12 @@ def _is_known(kernel: ast.KernelDef, condition: Expr) -> bool:
     return names_in(condition) <= constants
 
 
-def _summed(assignment: ast.Assign, products: Products) -> Iterator[str]:
+def _summed(statement: ast.Statement, products: Products) -> Iterator[str]:
     """Yields the names of the tiles that the products of an assignment are added to. `acc += a @ b + c @ d` has a
     second tile, without a name."""
-    value, targets = assignment.value, assignment.targets
+    if not isinstance(statement, ast.Assign):
+        return
+    value, targets = statement.value, statement.targets
     values = value.items if isinstance(value, ast.Sequence) else [value] * len(targets)
     for target, each in zip(targets, values, strict=False):
         found = list(filter(products, ast.walk([each])))

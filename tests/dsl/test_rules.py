@@ -202,6 +202,23 @@ def test_rows_that_are_loaded_by_elements_have_a_tile_that_does_not_spill(
     assert assemble(compiled.ptx, arch, "odd").spill_loads <= 40
 
 
+def test_a_loop_that_an_absent_tensor_leaves_out_does_not_count() -> None:
+    """Its extent h is not known then, and its rows have no place."""
+    loop = "    for p in range(0, h, TK):\n        acc"
+    text = ODD.replace("T[m, h]", "T[m, h]?").replace("T[h, n]", "T[h, n]?")
+    text = text.replace(loop, f"    if given(d):\n    {loop}".replace("\n        acc", "\n            acc"))
+    dims = {"m": 4096, "n": 4096, "k": 4096}
+    program, absent = parse_program(text), frozenset({"d", "e"})
+    found = constants("odd", dims, text=text, arch="sm_90a", absent=absent)
+    assert tuple(found[name] for name in ("TM", "TN", "TK")) == (128, 256, 64)
+    assert constants("odd", dims | {"k": 4097}, text=text, arch="sm_90a", absent=absent)["TM"] == 64
+    costs = [
+        costs_of(program, Request("odd", None, dims | more, absent=none), [{"TM": 64, "TN": 64}], {})
+        for more, none in (({}, absent), ({"h": 64}, frozenset[str]()), ({"k": 8192}, absent))
+    ]
+    assert costs[0] < costs[1] < costs[2]
+
+
 def test_a_view_counts_by_the_rows_that_it_has_in_memory() -> None:
     dims = {"m": 4096, "n": 4096, "k": 4097, "h": 64}
     assert constants("odd", dims, text=ODD, arch="sm_90a")["TM"] == 64

@@ -136,14 +136,15 @@ def test_an_axis(modules: Modules, device: str, name: str, dtype: str, result: s
 @pytest.mark.parametrize("dtype", ["f16", "f32", "f64", "s8", "s32"])
 @pytest.mark.parametrize("wide", [0, 8, 16])
 def test_columns_that_begin_anywhere(modules: Modules, device: str, dtype: str, wide: int) -> None:
-    """Accesses to several rows, to parts of one, and across the end of the array; shares, and NaN in the last place."""
+    """Segments of several rows, and of parts of one; whole steps and the last one; shares; NaN in the last place."""
     m, result = modules(device), {"f64": np.float64, "s8": np.int32, "s32": np.int32}.get(dtype, np.float32)
     for shape, lanes, along, shares in (
         ((3, 300, 1), 1, 128, 2),
         ((5, 7, 2), 1, 1, 1),
         ((2, 70, 3), 1, 128, 2),
         ((9, 70, 3), 2, 32, 1),
-        ((3, 5, 31), 4, 1, 1),
+        ((3, 5, 31), 4, 32, 1),
+        ((2, 3001, 7), 16, 128, 2),
         ((2, 9, 257), 32, 128, 2),
     ):
         outer, n, inner = shape

@@ -77,6 +77,7 @@ class LeftOut:
 LEFT_OUT = [
     LeftOut(r"--devices (all|cuda)", "needs a GPU", gpu_reason),
     LeftOut(r"^dsl tune(?!.*--emulator).* --write", "needs a GPU: the emulator's winners need --emulator", gpu_reason),
+    LeftOut(r"^dsl calibrate ", "needs a GPU: it fits times", gpu_reason),
     LeftOut(r"^ncu |--ncu ", "needs a GPU and Nsight Compute", lambda: gpu_reason() or not shutil.which("ncu")),
     LeftOut(r"\bdask |--executor (dask|ray)", "needs a cluster; tests/dsl/test_clusters.py has one of this host"),
     LeftOut(r"pytest -n 2$", ".ci/run runs it: the whole suite"),

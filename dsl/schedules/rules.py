@@ -151,7 +151,8 @@ def rule_of(program: Program, name: str) -> Rule | None:
             (tm, m), (tn, n) = tiled
             loops = _loops(kernel, steps[0])
             extents = {"M": m, "N": n, "K": _iterated(kernel, loops), "TYPE": type}
-            extents |= {"PRODUCTS": ast.Number(kernel.loc, _sums_of(loops)), "LOOPS": ast.Number(kernel.loc, len(loops))}
+            counts = {"PRODUCTS": _sums_of(loops), "LOOPS": len(loops)}
+            extents |= {name: ast.Number(kernel.loc, count) for name, count in counts.items()}
             extents |= {"A_ALONG": _lies_along(kernel, steps[0], tm), "B_ALONG": _lies_along(kernel, steps[0], tn)}
             return _rule("product", kernel, {"TM": tm, "TN": tn, "TK": steps[0]}, extents)
     covers = {cover: (extent, type) for cover, extent, type in _covers(kernel, constants)}
@@ -232,8 +233,8 @@ def _sums(loop: ast.For) -> set[str]:
         for target, value in zip(node.targets, values, strict=False):
             products = list(filter(_is_product, ast.walk([value])))
             added = [each.args[2] for each in products if isinstance(each, ast.Call) and len(each.args) == 3]
-            own = [each for each in added if isinstance(each, ast.Name)] or [target] * bool(products)
-            names |= {each.id for each in own if isinstance(each, ast.Name)}
+            own = [each.id for each in added if isinstance(each, ast.Name)]
+            names |= {*own} if own or not products else names_in(target)
     return names
 
 

@@ -13,7 +13,7 @@ frozen, thresholds = gc.get_freeze_count(), gc.get_threshold()
 with imports():
     import colorsys
 assert gc.get_threshold() == thresholds
-assert gc.get_freeze_count() == frozen
+assert gc.get_freeze_count() == (frozen if {freeze} else 0)
 print(any(each is colorsys.__dict__ for each in gc.get_objects(generation=2)))
 """
 

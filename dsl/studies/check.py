@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from dsl.calls.tuned_file import read_tuned
 from dsl.examples.evidence import Evidence
 from dsl.examples.shapes import UNKNOWN, ExampleFacts, LaunchFacts, examine, from_launch
 from dsl.kernels.compile import lower
-from dsl.kernels.variant import Request, Unset, Variant, build_variant, resolve
+from dsl.kernels.variant import Request, Unset, Variant, build_variant, points_of, resolve
 from dsl.lowering.ir.budget import Budget, Exhausted
 from dsl.lowering.ir.location import TileError, closest
 from dsl.lowering.ir.targets import target
@@ -38,9 +39,9 @@ ARCH = "sm_90"
 EXTENT = 1024
 BODY_EXTENT = 32
 """If only the names in a kernel's body are checked, constants without a value get this value."""
-OTHER_EXTENTS = (1024, 4096, 256, 32, 32768)
+OTHER_EXTENTS = (1024, 4096, 256, 32, 32768, 1001)
 """For a schedule that no example uses, these extents of dims are tried. An error that may depend on the extents is
-reported only if all extents fail."""
+reported only if all extents fail. 1001: some schedules are for odd rows alone."""
 GUESS_STEPS, GUESS_OPERATIONS = 35_000, 2_700
 """Limits on the cost of a variant with guessed dims: twice the cost of the largest sample.
 
@@ -432,7 +433,23 @@ class _Check:
         self, kernel: ast.KernelDef, schedule: str | None, types: dict[str, str]
     ) -> Iterator[tuple[int | None, Request]]:
         """Yields the requests to try, in order, as pairs (extent, request). All dims have this extent. None means the
-        dims of the examples."""
+        dims of the examples. If the schedule's cost is finite for some of the dims, no others are tried: a point of
+        infinite cost may be a kernel of 20,000 operations, which no launch chooses."""
+        every = list(self._every_request(kernel, schedule, types))
+        possible = [each for each in every if self._may_be_chosen(each[1])]
+        yield from possible or every
+
+    def _may_be_chosen(self, request: Request) -> bool:
+        """Whether the schedule states no cost, or has a point of finite cost at the request's dims."""
+        try:
+            points = points_of(self.program, request)
+        except TileError:
+            return True  # lowering it finds the error
+        return points is None or points.costs[0] < inf
+
+    def _every_request(
+        self, kernel: ast.KernelDef, schedule: str | None, types: dict[str, str]
+    ) -> Iterator[tuple[int | None, Request]]:
         dims = dim_names(kernel)
         near = next((r for (name, _), r in self.planned.items() if name == kernel.name), None)
         known = {**self.numbers, **(near.dims if near else {})}

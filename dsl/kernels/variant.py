@@ -38,7 +38,7 @@ from dsl.schedules import (
     target_facts,
     tensor_names,
 )
-from dsl.schedules.rules import multiplies
+from dsl.schedules.rules import missed_form, multiplies
 from dsl.text import tree as ast
 from dsl.text.program import Program, dim_names, tiles_of
 from dsl.text.tree import names_in
@@ -425,6 +425,9 @@ class _Variant:
                 out[constant.name] = schedule.constants[constant.name]
             else:
                 hint = f"set it in a schedule of '{self.kernel.name}', or give {constant.name}=VALUE"
+                form = self.program.once(missed_form, self.kernel.name, constant.name)
+                if form and not any(form in (other.hint or "") for other in unset):
+                    hint += f"; {form}"
                 unset.append(Unset("constant", constant.loc, f"constant '{constant.name}' is not set", hint))
                 continue
             if isinstance(out[constant.name], str):

@@ -8,8 +8,9 @@ the emulator.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from dsl.calls.tuned_file import read_tuned
 from dsl.examples.evidence import Evidence
 from dsl.examples.shapes import UNKNOWN, ExampleFacts, LaunchFacts, examine, from_launch
 from dsl.kernels.compile import lower
-from dsl.kernels.variant import Request, Unset, Variant, build_variant, resolve
+from dsl.kernels.variant import Request, Unset, Variant, build_variant, points_of, resolve
 from dsl.lowering.ir.budget import Budget, Exhausted
 from dsl.lowering.ir.location import TileError, closest
 from dsl.lowering.ir.targets import target
@@ -41,6 +42,8 @@ BODY_EXTENT = 32
 OTHER_EXTENTS = (1024, 4096, 256, 32, 32768)
 """For a schedule that no example uses, these extents of dims are tried. An error that may depend on the extents is
 reported only if all extents fail."""
+ODD_EXTENT = 1001
+"""This extent is tried for a schedule whose cost is infinite for all others: some are for odd rows alone."""
 GUESS_STEPS, GUESS_OPERATIONS = 35_000, 2_700
 """Limits on the cost of a variant with guessed dims: twice the cost of the largest sample.
 
@@ -432,7 +435,26 @@ class _Check:
         self, kernel: ast.KernelDef, schedule: str | None, types: dict[str, str]
     ) -> Iterator[tuple[int | None, Request]]:
         """Yields the requests to try, in order, as pairs (extent, request). All dims have this extent. None means the
-        dims of the examples."""
+        dims of the examples. If the schedule's cost is finite for some of the dims, no others are tried: a point of
+        infinite cost may be a kernel of 20,000 operations, which no launch chooses."""
+        every = list(self._with_extents(kernel, schedule, types, (None, *OTHER_EXTENTS)))
+        possible = [each for each in every if self._may_be_chosen(each[1])]
+        if not possible:
+            odd = self._with_extents(kernel, schedule, types, (ODD_EXTENT,))
+            possible = [each for each in odd if self._may_be_chosen(each[1])]
+        yield from possible or every
+
+    def _may_be_chosen(self, request: Request) -> bool:
+        """Whether the schedule states no cost, or has a point of finite cost at the request's dims."""
+        try:
+            points = points_of(self.program, request)
+        except TileError:
+            return True  # lowering it finds the error
+        return points is None or points.costs[0] < inf
+
+    def _with_extents(
+        self, kernel: ast.KernelDef, schedule: str | None, types: dict[str, str], extents: Sequence[int | None]
+    ) -> Iterator[tuple[int | None, Request]]:
         dims = dim_names(kernel)
         near = next((r for (name, _), r in self.planned.items() if name == kernel.name), None)
         known = {**self.numbers, **(near.dims if near else {})}
@@ -440,7 +462,7 @@ class _Check:
         optional = frozenset(p.name for p in kernel.params if p.is_optional)
         for absent, number in [(frozenset[str](), 1), (optional, 2)][: 2 if optional or scalars else 1]:
             given: dict[str, Any] = {**dict.fromkeys(scalars, number), **(near.scalars if near else {})}
-            for extent in (None, *OTHER_EXTENTS):
+            for extent in extents:
                 chosen = {d: known.get(d, EXTENT) if extent is None else extent for d in dims}
                 yield extent, Request(kernel.name, schedule, chosen, types, {}, given, absent=absent)
 

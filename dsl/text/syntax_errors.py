@@ -136,6 +136,8 @@ _HINTS: tuple[tuple[Callable[[_Unexpected], bool], str], ...] = (
      "a property is '{first} VALUE', a constant '{first} = VALUE'"),
     (lambda u: u.expected == {"EQUAL"} and u.is_in("schedule") and u.follows(r"^\s*\w+\s+[-~]", "_NL"),
      "a value that begins with a sign stands in brackets: {first} (…)"),
+    (lambda u: u.kind == "COLON" and {"EQUAL", "IN"} <= u.expected,
+     "a constant has no type: NAME, or NAME = default"),
     (lambda u: u.kind == "COLON" and "RSQB" in u.expected,
      "a slice has no step: index by a tile, start + STEP * arange(N)"),
     (lambda u: u.follows(r"\b0$") and u.word[0] in "bBoO", "integers are decimal or hexadecimal: 0xff"),

@@ -6,7 +6,7 @@ that a name may be bound to. `dsl/kernels/build.py` lowers the statements.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any, ClassVar, NoReturn
 
@@ -140,6 +140,8 @@ class Tiles(Building):
                 return multiply(self, loc, left, right, None)
             number = right if isinstance(left, Value) else left
             self.error("type", loc, f"'@' multiplies tiles; this is {describe(number)}")
+        if op == "*" and isinstance(left, Value) and isinstance(right, Value):
+            self.check_elementwise(left.tile.shape, right.tile.shape, loc)
         a, b = self.agree([left, right], loc)
         if op == "/":
             if not a.dtype.is_float:
@@ -149,6 +151,13 @@ class Tiles(Building):
         if op in ("//", "%"):
             self.check_divisor(b, loc)
         return self.ir.value(self._OPS[op], a, b)
+
+    def check_elementwise(self, a: Sequence[int], b: Sequence[int], loc: Loc) -> None:
+        """Raises TileError `shape` for two matrices that only `@` can multiply."""
+        is_product = len(a) == len(b) == 2 and a[1] == b[0]
+        if is_product and any(x != y and 1 not in (x, y) for x, y in zip(a, b, strict=True)):
+            message = f"shapes {list(a)} and {list(b)} do not go together"
+            self.error("shape", loc, message, "'*' multiplies elements, '@' matrices")
 
     def power(self, left: Value | int | float | bool, right: Value | int | float | bool, loc: Loc) -> Binding:
         """Computes `left ** right`. If the exponent is a small constant integer, multiplications are built. Otherwise

@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 
 import dsl
+from dsl.kernels.compile import compile_variant
 from dsl.kernels.variant import Request, build_variant, costs_of
 from dsl.lowering.ir.location import TileError
+from dsl.runtime.errors import DeviceError
+from dsl.runtime.tools import assemble, find
 from dsl.schedules.rules import rule_of
 from dsl.text.program import parse_program
 from dsl.values.facts import ArrayFacts
@@ -125,6 +128,102 @@ def test_the_loops_of_a_kernel_count_together() -> None:
         for k, h in ((4096, 64), (64, 4096), (2080, 2080), (4096, 4096))
     ]
     assert costs[0] == costs[1] == costs[2] < costs[3]
+
+
+BODIES = """
+def both(rows, b, x, y):
+    return dot(rows, b, x), dot(rows, b * 2.0, y)
+
+kernel sums(c: f32[m, n], a: f16[m, k], u: f16[n, k], v: f16[n, k]?; TM, TN, TK, GATED = false):
+    grid cdiv(m, TM), cdiv(n, TN)
+    i, j = block(0) * TM, block(1) * TN
+    x, y, norm = zeros(f32[TM, TN]), zeros(f32[TM, TN]), zeros(f32[TM])
+    for p in range(0, k, TK):
+        rows, cols = a[i : i + TM, p : p + TK], u[j : j + TN, p : p + TK].T
+        {body}
+    c[i : i + TM, j : j + TN] = (x + y) * norm[:, None]
+"""
+GATE = "x = dot(rows, cols, x)\n        if {}:\n            y = dot(rows, v[j : j + TN, p : p + TK].T, y)"
+NORM = """norm += sum((rows * rows).to(f32), axis=1)
+    for p in range(0, k, TK):
+        x = dot(a[i : i + TM, p : p + TK], u[j : j + TN, p : p + TK].T, x)"""
+
+
+@pytest.mark.parametrize(
+    ("body", "sums"),
+    [
+        (GATE.format("GATED"), 1),
+        (GATE.format("not GATED"), 2),
+        (GATE.format("given(v)"), 1),
+        (GATE.format("m > 5"), 2),
+        (GATE.format("GATED") + "\n        else:\n            y += rows @ (cols * 2.0)", 2),
+        ("x, y = both(rows, cols, x, y)", 2),
+        ("x += rows @ cols + rows @ (cols * 2.0)", 2),
+        ("c[i : i + TM, j : j + TN] += rows @ cols", 1),
+        (NORM, 1),
+    ],
+)
+def test_the_sums_that_a_kernel_has_share_the_registers(body: str, sums: int) -> None:
+    """A branch left out has none; a called function has those that it returns. Two products in an expression have two
+    tiles at once, and a loop without a product shares no memory: TK is 64."""
+    text, dims = BODIES.replace("{body}", body), {"m": 4096, "n": 4096, "k": 4096}
+    found = constants("sums", dims, text=text, arch="sm_90a", absent=frozenset({"v"} if "(v)" in body else ()))
+    assert tuple(found[name] for name in ("TM", "TN", "TK")) == (128, 256 // sums, 64)
+
+
+ODD = """
+kernel odd(c: f32[m, n], a: T[m, k; strided], b: T[k, n], d: T[m, h], e: T[h, n]; T in f16|s8, TM, TN, TK):
+    grid cdiv(m, TM), cdiv(n, TN)
+    i, j = block(0) * TM, block(1) * TN
+    acc = zeros(sum_type(T)[TM, TN])
+    for p in range(0, k, TK):
+        acc = dot(a[i : i + TM, p : p + TK], b[p : p + TK, j : j + TN], acc)
+    for p in range(0, h, TK):
+        acc = dot(d[i : i + TM, p : p + TK], e[p : p + TK, j : j + TN], acc)
+    c[i : i + TM, j : j + TN] = acc.to(f32)
+"""
+
+
+@pytest.mark.parametrize("type", ["f16", "s8"])
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("extents", [(4096, 4097, 4096, 64), (4096, 4096, 4097, 64), (4096, 4096, 2047, 2049)])
+def test_rows_that_are_loaded_by_elements_have_a_tile_that_does_not_spill(
+    type: str, arch: str, extents: tuple[int, ...]
+) -> None:
+    """128 x 256 spilled 22 KB a thread where n is odd; now it is 40 bytes at most. Two odd k make an
+    even sum, so that their rows count apart."""
+    request = Request("odd", None, dict(zip("mnkh", extents, strict=True)), {"T": type}, arch=arch)
+    compiled = compile_variant(parse_program(ODD), request)
+    assert tuple(compiled.variant.constants[name] for name in ("TM", "TN", "TK")) == (64, 64, 64)
+    try:
+        find("ptxas")
+    except DeviceError as error:
+        pytest.skip(str(error))
+    assert assemble(compiled.ptx, arch, "odd").spill_loads <= 40
+
+
+def test_a_loop_that_an_absent_tensor_leaves_out_does_not_count() -> None:
+    """Its extent h is not known then, and its rows have no place."""
+    loop = "    for p in range(0, h, TK):\n        acc"
+    text = ODD.replace("T[m, h]", "T[m, h]?").replace("T[h, n]", "T[h, n]?")
+    text = text.replace(loop, f"    if given(d):\n    {loop}".replace("\n        acc", "\n            acc"))
+    dims = {"m": 4096, "n": 4096, "k": 4096}
+    program, absent = parse_program(text), frozenset({"d", "e"})
+    found = constants("odd", dims, text=text, arch="sm_90a", absent=absent)
+    assert tuple(found[name] for name in ("TM", "TN", "TK")) == (128, 256, 64)
+    assert constants("odd", dims | {"k": 4097}, text=text, arch="sm_90a", absent=absent)["TM"] == 64
+    costs = [
+        costs_of(program, Request("odd", None, dims | more, absent=none), [{"TM": 64, "TN": 64}], {})
+        for more, none in (({}, absent), ({"h": 64}, frozenset[str]()), ({"k": 8192}, absent))
+    ]
+    assert costs[0] < costs[1] < costs[2]
+
+
+def test_a_view_counts_by_the_rows_that_it_has_in_memory() -> None:
+    dims = {"m": 4096, "n": 4096, "k": 4097, "h": 64}
+    assert constants("odd", dims, text=ODD, arch="sm_90a")["TM"] == 64
+    lying = constants("odd", dims, text=ODD, arch="sm_90a", strides={"a": (1, 16)})
+    assert lying["TM"] * lying["TN"] > 64 * 64
 
 
 def test_a_tile_that_was_not_measured_is_taken_if_a_line_asks_for_it() -> None:

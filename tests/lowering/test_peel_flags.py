@@ -164,8 +164,16 @@ def test_a_layout_holds_in_both_loops() -> None:
     assert len(layouts[0]) == 1 and layouts[0] == layouts[1]
 
 
-def test_a_flag_that_always_is_on_needs_no_second_loop() -> None:
-    text = SUMS.format(range="0, n, 16", flag="seen = (j + arange(16) < n)[None, :] & (rows >= 0)[:, None]")
+@pytest.mark.parametrize(
+    ("before", "flag"),
+    [
+        ("", "seen = (j + arange(16) < n)[None, :] & (rows >= 0)[:, None]"),
+        ("assert n % 8 == 0 or n < end", "seen = j + 16 <= n"),
+    ],
+)
+def test_a_flag_that_always_is_on_needs_no_second_loop(before: str, flag: str) -> None:
+    """Also if the same constant stands before the loop."""
+    text = SUMS.format(range="0, n, 16", flag=flag).replace("rows = arange(16)", f"rows = arange(16)\n    {before}")
     args = {"y": np.zeros((16, 16), np.int32), "x": np.arange(64, dtype=np.int32)}
     args["bound"] = args["first"] = np.array([3], np.int32)
     kernel = compile_kernel(text, args)

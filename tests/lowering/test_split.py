@@ -271,6 +271,30 @@ def test_a_nest_of_loops(parts: int | str) -> None:
     assert np.array_equal(args["y"], np.maximum(wanted, 0))
 
 
+OWN = """
+kernel turned(y: s32[16], x: s32[n]; STEP = 16):
+    grid 1
+    shared tile: s32[STEP]
+    acc = zeros(s32[STEP])
+    for p in range(0, n, STEP):
+        tile[0 : STEP] = x[p : p + STEP]
+        acc = acc + tile[STEP - 1 - arange(STEP)]
+    y[0 : STEP] = acc
+
+schedule s of turned:
+    warps = 1
+    split p: {parts}
+"""
+
+
+@pytest.mark.parametrize("parts", [3, "stream"])
+def test_a_shared_tile_that_each_iteration_writes_before_it_reads(parts: int | str) -> None:
+    x = np.random.default_rng(0).integers(-99, 99, 16 * 20).astype(np.int32)
+    args = {"y": np.zeros(16, np.int32), "x": x}
+    kernel_of(OWN.format(parts=parts), args).run(**args)
+    assert np.array_equal(args["y"], x.reshape(-1, 16).sum(0)[::-1])
+
+
 # ---- what reductions behind the loop join ----
 
 FIRST = """
@@ -519,10 +543,22 @@ FAULTS = {
     "read": ("", "0, m, STEP", "acc = acc + v\n        last = last + acc", "'acc' is read in the loop in line 11"),
     "decides": ("", "0, m, STEP", "acc = acc + where(acc > 0.0, v, 0.0)", "is not what it was"),
     "stores": ("", "0, m, STEP", "acc = acc + v\n        y[r, p] = 1.0", "'store' in line 11 does more than add"),
-    "shared": (
+    "shared, from another iteration": (
+        "    tile[0 : STEP] = zeros(f32[STEP])",
+        "0, m, STEP",
+        "acc = acc + tile[0 : STEP]\n        tile[0 : STEP] = v",
+        "'store' in line 11 does more",
+    ),
+    "shared, in part": (
         "",
         "0, m, STEP",
-        "tile[0 : STEP] = v\n        acc = acc + tile[0 : STEP]",
+        "tile[0 : 8] = sum(reshape(v, [2, 8]), axis=0)\n        acc = acc + tile[0 : STEP]",
+        "'store' in line 10 does more",
+    ),
+    "shared, read behind": (
+        "",
+        "0, m, STEP",
+        "tile[0 : STEP] = v\n        acc = acc + tile[0 : STEP]\n    last = tile[0 : STEP]",
         "'store' in line 10 does more",
     ),
     "prints": ("", "0, m, STEP", 'acc = acc + v\n        print("{}", p)', "'print' in line 11 does more"),

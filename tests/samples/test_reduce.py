@@ -134,23 +134,27 @@ def test_an_axis(modules: Modules, device: str, name: str, dtype: str, result: s
 
 
 @pytest.mark.parametrize("dtype", ["f16", "f32", "f64", "s8", "s32"])
-@pytest.mark.parametrize("wide", [0, 8, 16])
-def test_columns_that_begin_anywhere(modules: Modules, device: str, dtype: str, wide: int) -> None:
-    """Accesses to several rows, to parts of one, and across the end of the array; shares, and NaN in the last place."""
+@pytest.mark.parametrize("schedule", ["columns", "segments"])
+def test_columns_that_begin_anywhere(modules: Modules, device: str, dtype: str, schedule: str) -> None:
+    """Rows that are few, long and short; whole steps and the last one; shares; NaN in the last place. Of segments, some
+    hold several rows, others a part of one, whose last columns stand before the next row."""
     m, result = modules(device), {"f64": np.float64, "s8": np.int32, "s32": np.int32}.get(dtype, np.float32)
     for shape, lanes, along, shares in (
         ((3, 300, 1), 1, 128, 2),
         ((5, 7, 2), 1, 1, 1),
-        ((2, 70, 3), 1, 128, 2),
+        ((2, 70, 3), 4, 128, 2),
         ((9, 70, 3), 2, 32, 1),
-        ((3, 5, 31), 4, 1, 1),
+        ((3, 5, 31), 4, 32, 1),
+        ((2, 3001, 7), 16, 128, 2),
         ((2, 9, 257), 32, 128, 2),
+        ((2, 13, 257), 8, 1, 1),
     ):
         outer, n, inner = shape
         x = numbers(dtype, outer * n * inner + 1)[1:].reshape(shape)
         if not dtype.startswith("s"):
             x[-1, -1, -1] = np.nan
-        given = {"WIDE": wide, "G": lanes, "ACROSS": 1, "ALONG": along, "SHARES": shares}
+        given = {"schedule": schedule, "ACROSS": 1, "SHARES": shares}
+        given |= {"G": lanes, "ALONG": along} if schedule == "columns" else {"G": max(lanes, 2)}
         y, at = np.full((outer, inner), 99, result), np.full((outer, inner), -5, np.int64)
         m.axis(y, x, JOIN="larger", EMPTY=-np.inf, **given)
         assert np.array_equal(y, exact(x, dtype).max(1).astype(result), equal_nan=True)

@@ -56,7 +56,10 @@ def peel(function: Function) -> None:
         found = _find(function.body, name, flag)
         loc = function.lines.get(("peel", name))
         if not found and flag not in function.in_branches:
-            named = {r.name for op in walk(function.body) for r in op.results if r.name and r.dtype is I1}
+            flags = [r for op in walk(function.body) for r in op.results if r.name and r.dtype is I1]
+            if any(r.name == flag and constant_of(r) for r in flags):
+                continue  # the same constant stands before the loop
+            named = {r.name for r in flags if r.name}
             message = f"no loop over '{name}' of kernel '{function.name}' computes a flag '{flag}'"
             raise TileError("name", loc, message, closest(flag, named) or ", ".join(sorted(named)) or WHAT_IS_A_FLAG)
         if not found:

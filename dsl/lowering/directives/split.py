@@ -26,7 +26,7 @@ No loop is split by default, because a split changes the order of the additions,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from math import prod
 
 from dsl.lowering.building.builder import Builder
@@ -41,6 +41,7 @@ from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.types import I1, INDEX, S32, S64, U32, DType, TileType
 from dsl.lowering.ops import OPS, space_of
 from dsl.lowering.ops.memory import BONDS
+from dsl.lowering.plan.lifetimes import Lifetimes
 from dsl.lowering.plan.tile_loads import is_load
 from dsl.lowering.shared.atoms import offsets_within
 
@@ -144,18 +145,31 @@ def _check_effects(function: Function, loop: Op) -> None:
         if op.spec.acts != "checks" and (what := _effect(op, ("global",))) is not None:
             message = f"'{what}'{in_line(op)} stands before it, and each of its blocks would do it"
             raise Unsplit(message, "do it after the loop")
+    own = _own_tiles(function, loop)
     for op in inside(loop):
-        if (what := _effect(op, ("global", "shared"))) is not None:
+        if (what := _effect(op, ("global", "shared"), own)) is not None:
             hint = "a loop that adds to accumulators; 'stage' makes copies to shared memory"
             raise Unsplit(f"'{what}'{in_line(op)} does more than add to accumulators", hint)
 
 
-def _effect(op: Op, spaces: tuple[str, ...]) -> str | None:
+def _own_tiles(function: Function, loop: Op) -> set[Value]:
+    """Returns the shared tiles that only `loop` accesses, and that each iteration writes as a whole before it reads
+    them. So it does not matter which block executes an iteration."""
+    lifetimes = Lifetimes(function)
+    read_first = lifetimes.backward(loop.regions[0], 0)
+    within = set(inside(loop))
+    outside = {v for op in walk(function.body) if op not in within for v in op.operands}
+    return {tile for tile, i in lifetimes.number.items() if not read_first >> i & 1 and tile not in outside}
+
+
+def _effect(op: Op, spaces: tuple[str, ...], own: Collection[Value] = ()) -> str | None:
     """Returns the name of an operation with a visible effect: it prints, writes memory in one of the `spaces`, or
-    orders memory accesses for other blocks. Returns None for any other operation."""
+    orders memory accesses for other blocks. Returns None for any other operation. A store to a tile of `own` has no
+    visible effect, but a copy may arrive in another iteration."""
     spec = op.spec
     for effect in spec.access.effects(op):
-        if effect.kind in BONDS or (effect.kind == "write" and space_of(effect.memory) in spaces):
+        is_hidden = effect.memory in own and effect.by.completion == "at once"
+        if effect.kind in BONDS or (effect.kind == "write" and space_of(effect.memory) in spaces and not is_hidden):
             return op.name
     silent = spec.control.regions or spec.control.ends or spec.allocates or spec.orders is not None
     return op.name if spec.keep and not silent else None

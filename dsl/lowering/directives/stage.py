@@ -211,6 +211,7 @@ class _ChoosingResults:
         self.facts, self.stores, self.ledger = facts_now(function), stores, Ledger(function, target)
         loops = [op for op in walk(function.body) if op.spec.control.counters]
         self.starts = {arg: start for op in loops for start, arg in started(op)}
+        self.many_tiles = any(loop.attrs.get("tiles") for loop in loops)
         self.chosen: dict[str | None, bool] = {}
 
     def is_staged(self, op: Op, value: Value) -> bool:
@@ -228,7 +229,7 @@ class _ChoosingResults:
     def _is_planned(self, op: Op, value: Value) -> bool:
         """Whether `op` stores a result of wgmma that TMA may store by default."""
         bits = op.operands[0].dtype.bits
-        if not any(loop.attrs.get("tiles") for loop in walk(self.function.body)):
+        if not self.many_tiles:
             return False  # no tile follows, so no other work overlaps a TMA store
         products = list(_products_behind(value))
         return bool(products) and all(map(is_wgmma, products)) and (bits == 16 or op.operands[0].dtype.is_int)

@@ -403,6 +403,105 @@ def test_verify_compares_pairs(parts: int | str) -> None:
     assert found.divergence is None and found.undecided is None and found.levels == len(PASSES)
 
 
+# ---- what a function joins ----
+
+SOFTMAX = """
+def meet(a, b):
+    top = maximum(a[0], b[0])
+    x, y = exp(a[0] - top), exp(b[0] - top)
+    return top, {total}, a[2] * x[:, None] + b[2] * y[:, None]
+
+kernel weighted(y: f32[rows, d], x: f32[rows, cols], v: f32[cols, d]; ROWS = 4, TILE = 16, D = 8):
+    grid cdiv(rows, ROWS)
+    r = block(0) * ROWS
+    m, l, acc = full(f32[ROWS], -3e38), zeros(f32[ROWS]), zeros(f32[ROWS, D])
+    for j in range(0, cols, TILE):
+        w = load(x[r : r + ROWS, j : j + TILE], other=-inf)
+        top = maximum(m, max(w, axis=1))
+        e, shrink = exp(w - top[:, None]), exp(m - top)
+        m, l = top, l * shrink + sum(e, axis=1)
+        acc = acc * shrink[:, None] + sum(e[:, :, None] * v[j : j + TILE, 0 : D][None], axis=1)
+    m, l, acc = joined(meet, (m, l, acc))
+    y[r : r + ROWS, 0 : D] = acc / l[:, None]
+
+schedule s of weighted:
+    warps = 2
+    split j: {parts}
+"""
+TOTAL = "a[1] * x + b[1] * y"
+
+
+def weighted(cols: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Arguments, and the rows of `v` weighted by the softmax of `x`."""
+    random = np.random.default_rng(cols)
+    x, v = 9 * random.standard_normal((7, cols)), random.standard_normal((cols, 8))
+    e = np.exp(x - x.max(1, keepdims=True))
+    args = {"y": np.zeros((7, 8), np.float32), "x": x.astype(np.float32), "v": v.astype(np.float32)}
+    return args, e / e.sum(1, keepdims=True) @ v
+
+
+@pytest.mark.parametrize("cols", [1, 16, 333])
+@pytest.mark.parametrize("parts", [1, 2, 7, 40, "stream"])
+def test_parts_that_a_function_joins(parts: int | str, cols: int) -> None:
+    """Also of parts without an iteration, which are the loop's start."""
+    args, wanted = weighted(cols)
+    kernel_of(SOFTMAX.format(parts=parts, total=TOTAL), args).run(**args)
+    assert args["y"] == pytest.approx(wanted, rel=1e-4, abs=1e-5)
+
+
+def test_without_a_split_nothing_joins() -> None:
+    args, wanted = weighted(100)
+    text = SOFTMAX.format(parts=1, total=TOTAL).replace("    split j: 1\n", "")
+    kernel_of(text, args).run(**args)
+    assert args["y"] == pytest.approx(wanted, rel=1e-4, abs=1e-5)
+
+
+@pytest.mark.parametrize("total", [TOTAL, "a[1] + b[1]"])
+def test_verify_judges_the_function(total: str) -> None:
+    """The second one leaves out that sums are of different powers."""
+    args, _ = weighted(100)
+    program = parse_program(SOFTMAX.format(parts=3, total=total))
+    found = verify_kernel(program, Request("weighted", "s", {"rows": 7, "cols": 100, "d": 8}), args, most=2)
+    assert (found.divergence is None) == (total == TOTAL)
+    assert found.divergence is None or found.divergence.level == "split"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("return top, a[1] * x + b[1] * y,", "return top,", "the function joins 3 values and returns 2"),
+        ("a[1] * x + b[1] * y,", "a[1][:, None] * x,", r"the function returns f32\[4, 4\] for f32\[4\]"),
+        ("(m, l, acc))\n", "(m, l))\n", "a tuple of 2 has no such element"),
+        ("joined(meet, (", "joined(3, (", "joined takes a function of two values first"),
+    ],
+)
+def test_a_function_that_joins_no_parts_is_refused(old: str, new: str, message: str) -> None:
+    text = SOFTMAX.format(parts=2, total=TOTAL)
+    assert old in text
+    text = text.replace(old, new).replace("m, l, acc = joined(meet, (m, l))", "m, l = joined(meet, (m, l))")
+    with pytest.raises(TileError, match=message):
+        kernel_of(text, weighted(100)[0])
+
+
+def test_a_value_that_the_function_does_not_join_is_a_sum_or_refused() -> None:
+    """A loop may carry sums beside the values that a function joins, but nothing else."""
+    text = SOFTMAX.format(parts=2, total=TOTAL)
+    for more, is_right in (("n = n + 1.0", True), ("n = n * 2.0 + 1.0", False)):
+        changed = text.replace("acc = full(", "acc, n = full(").replace(
+            "zeros(f32[ROWS, D])\n", "zeros(f32[ROWS, D]), 0.0\n"
+        )
+        changed = changed.replace("        m, l = top", f"        {more}\n        m, l = top").replace(
+            "acc / l", "n * acc / l"
+        )
+        args, wanted = weighted(100)
+        if is_right:
+            kernel_of(changed, args).run(**args)
+            assert args["y"] == pytest.approx(7 * wanted, rel=1e-4, abs=1e-5)
+        else:
+            with pytest.raises(TileError, match="'n' is made by"):
+                kernel_of(changed, args)
+
+
 # ---- what is recorded, printed, verified ----
 
 

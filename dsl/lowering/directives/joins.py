@@ -67,7 +67,7 @@ def partial_sums(function: Function, loop: Op) -> list[PartialSums]:
     found = [
         PartialSums(list(op.operands), op.regions[0], op.operands[0].name or "a value", whole=True)
         for op in behind
-        if op.name == "joined" and all(value in loop.results for value in op.operands)
+        if op.spec.acts == "joins" and all(value in loop.results for value in op.operands)
     ]
     for number, result in enumerate(loop.results):
         if any(result in each.values for each in found):

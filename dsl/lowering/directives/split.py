@@ -64,7 +64,7 @@ def split(function: Function) -> None:
         if loops:
             _split(function, name, parts, loops)
     for block in blocks_of(function.body):
-        block.ops = [op for op in block.ops if op.name != "joined"]
+        block.ops = [op for op in block.ops if op.spec.acts != "joins"]
 
 
 def _split(function: Function, name: str, named: int, loops: list[Op]) -> None:
@@ -85,7 +85,7 @@ def _split(function: Function, name: str, named: int, loops: list[Op]) -> None:
     options = {"stream" if each == STREAM else str(each): each for each in dict.fromkeys((*PARTS, named))}
     ways, rule = options if wrong is None else {"1": 1}, "stream" if named == STREAM else str(named)
     why, line = "the schedule says so", f"split {name}: {{option}}"
-    function.body.ops = [op for op in function.body.ops if op.name != "joined"]
+    function.body.ops = [op for op in function.body.ops if op.spec.acts != "joins"]
     parts: int = function.choices.choose("split", name, ways, rule, loc=loop.loc, because=why, pinned=loc, line=line)
     if parts not in (named, 1):  # an override chose `parts`: other lines may not fit the split kernel
         _leave_behind(function, loop)

@@ -375,15 +375,17 @@ def parts_of(function: Function) -> list[object]:
 
 def shaken_sums(function: Function, given: Mapping[str, Any], grid: Sequence[int]) -> list[LevelOutcome]:
     """Runs the kernel several times with random rounding in each step of a sum of floats. The results show how much
-    they may differ if sums are added in another order."""
-    out = []
+    they may differ if sums are added in another order. If parts of a loop join by a function, all operations on floats
+    round at random, since each part scales its values in its own way."""
+    out, joins = [], any(op.spec.acts == "joins" for op in walk(function.body))
     for seed in range(ROUNDS):
         noise = np.random.default_rng(seed)
         run = Run(function, arguments_of(function, given), grid, noise=noise)
 
         def shake(value: Value, made: Array, run: Run = run) -> Array:
-            adds = value.op is not None and value.op.spec.algebra.sums is not None and value.dtype.is_float
-            return run.shaken(made, value.dtype) if adds else made
+            op = value.op
+            rounds = op is not None and (op.spec.algebra.sums is not None or (joins and op.spec.elementwise))
+            return run.shaken(made, value.dtype) if rounds and value.dtype.is_float else made
 
         run.watch = shake
         for block in blocks_of(grid):

@@ -132,7 +132,7 @@ def flaw_of_regions(op: Op, with_layouts: bool) -> str | None:
             return f"something stands behind the end of a region, '{end}'"
     if op.spec.control.flows:
         return _flaw_of_flow(op, with_layouts)
-    # The function of a reduction combines two groups of elements into one, that of `joined` two groups of tiles.
+    # The function of a reduction combines two groups of elements into one, that of `join_parts` two groups of tiles.
     takes, what = (plain, "a value") if op.spec.acts == "joins" else (_element, "an element")
     for region in op.regions:
         wanted = [takes(o.type) for o in op.operands]

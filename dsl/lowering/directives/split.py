@@ -180,10 +180,11 @@ def _effect(op: Op, spaces: tuple[str, ...], own: Collection[Value] = ()) -> str
 
 class _Meeting:
     """Builds the code by which blocks combine their partial sums of one tile. A block stores at most `each` partial
-    sums. The last block loads `at_once` partial sums at a time, in `ahead` iterations of a loop together. If `keeps_layout` is true, the combined sums have the
-    same register layout as the sums of the loop. `fragments` then maps each sum of an MMA to its shape in memory,
-    chosen for this layout. Otherwise, sums in `crosswise`, which the code after the loop only transposes, lie in
-    column-major order: the last block then loads and stores neighbours of the result, whose rows are a sum's columns.
+    sums. The last block loads `at_once` partial sums at a time, in `ahead` iterations of a loop together. If
+    `keeps_layout` is true, the combined sums have the same register layout as the sums of the loop. `fragments` then
+    maps each sum of an MMA to its shape in memory, chosen for this layout. Otherwise, sums in `crosswise`, which the
+    code after the loop only transposes, lie in column-major order: the last block then loads and stores neighbours of
+    the result, whose rows are a sum's columns.
     """
 
     each = 1

@@ -87,8 +87,8 @@ def _end(run: Run, op: Op, x: list[Array]) -> list[Array]:
     return x
 
 
-@meaning("joined")
-def _joined(run: Run, op: Op, x: list[Array]) -> list[Array]:
+@meaning("join_parts")
+def _join_parts(run: Run, op: Op, x: list[Array]) -> list[Array]:
     return []
 
 

@@ -23,9 +23,9 @@ row("if", 1, lambda operands, attrs: list(attrs["types"]), "types", operands="fl
 row("yield", (0, None), nothing, control=Control("ends"))
 # `condition` ends the condition region of a loop. Its operands are the flag and the arguments of the body.
 row("condition", (1, None), nothing, operands="flag tile", control=Control("ends", 1))
-# `joined` behind a loop tells how parts of its results meet if `split` divides the loop: the region has the values of
-# one part, and then those of a later one. `split` removes it.
-row("joined", (1, None), nothing, control=Control("joins"), acts="joins")
+# `join_parts` behind a loop tells how parts of its results meet if `split` divides the loop. The region has the values
+# of one part, and then those of a later one. `split` removes the operation.
+row("join_parts", (1, None), nothing, control=Control("joins"), acts="joins")
 row("assert", 1, nothing, "message line", operands="flag", acts="checks")
 row("print", (0, 16), nothing, "format", acts="prints")
 # At a `mark`, each warp records for the timeline that a section of the kernel begins or ends (`passes/marks.py`).

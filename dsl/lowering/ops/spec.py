@@ -268,10 +268,10 @@ class OpSpec(Struct, frozen=True, dict=True):
         instructions with the same effects, `becomes` names one of them. If the instruction depends on operands or
         attributes, `becomes` is a function of the operation.
     `acts`: an effect other than a memory access. An operation with `acts` is never removed or merged. It "allocates" a
-        shared tile, "checks" a condition, "joins" the parts of a split loop, "records" the time for a timeline, "prints", "synchronizes" threads or
-        accesses, or "awaits" wgmma products. It "exchanges" values with the other blocks of a cluster, or prepares for
-        that. "meets" means that all lanes of a warp must execute the operation together. "runs text" means that the
-        operation is inline PTX with unknown effects.
+        shared tile, "checks" a condition, "joins" the parts of a split loop, "records" the time for a timeline,
+        "prints", "synchronizes" threads or accesses, or "awaits" wgmma products. It "exchanges" values with the other
+        blocks of a cluster, or prepares for that. "meets" means that all lanes of a warp must execute the operation
+        together. "runs text" means that the operation is inline PTX with unknown effects.
     """
 
     name: str

@@ -238,7 +238,7 @@ def _joined(b: Building, loc: Loc, function: Binding, value: Binding) -> Binding
         _refuse_memory(b, op)
     b.place(loc)
     if "split" in b.function.attrs:
-        b.ir.op("joined", tiles, [region])
+        b.ir.op("join_parts", tiles, [region])
     return value
 
 

@@ -400,10 +400,11 @@ class _Split(_Meeting):
         self.parts = parts
         shapes = [result.tile.shape for result in self.results]
         # Several partial sums form one tile, whose extents must be powers of two.
-        if not any(extent & (extent - 1) for shape in shapes for extent in shape) and not any(s.whole for s in sums):
-            room = function.threads * MOST // max(map(prod, shapes))
-            self.at_once = 1 << min(parts, max(1, room)).bit_length() - 1  # a power of two
-        if self.at_once > 1 or AHEAD * max(map(prod, shapes)) <= MOST_AHEAD * function.threads:
+        whole, most = any(each.whole for each in sums), max(map(prod, shapes))
+        if not whole and not any(extent & (extent - 1) for shape in shapes for extent in shape):
+            self.at_once = 1 << min(parts, max(1, function.threads * MOST // most)).bit_length() - 1  # a power of two
+        # Parts that a function joins form no tile. Those of products, which are larger, are loaded one by one.
+        if self.at_once > 1 or (whole and AHEAD * most <= MOST_AHEAD * function.threads):
             self.ahead = AHEAD
 
     def run(self) -> None:

@@ -339,6 +339,11 @@ def _chosen(w: Writer, conditions: list[str], llvm: str, then: list[str], otherw
     return [w.let(f"select i1 {c}, {llvm} {p}, {llvm} {q}") for c, p, q in each]
 
 
+@rule("join_parts")
+def _join_parts(w: Writer, op: Op) -> None:
+    """Emits nothing: without the pass `split`, a loop has no parts."""
+
+
 @rule("assert")
 def _assert(w: Writer, op: Op) -> None:
     """Emits an assert. The first thread whose condition is false claims the error record in global memory. That thread

@@ -42,8 +42,8 @@ BODY_EXTENT = 32
 OTHER_EXTENTS = (1024, 4096, 256, 32, 32768)
 """For a schedule that no example uses, these extents of dims are tried. An error that may depend on the extents is
 reported only if all extents fail."""
-ODD_EXTENT = 1001
-"""This extent is tried for a schedule whose cost is infinite for all others: some are for odd rows alone."""
+ODD_EXTENT = 101
+"""This extent is tried for a schedule whose cost is infinite for all others: some are for short odd rows alone."""
 GUESS_STEPS, GUESS_OPERATIONS = 35_000, 2_700
 """Limits on the cost of a variant with guessed dims: twice the cost of the largest sample.
 

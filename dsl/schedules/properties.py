@@ -540,9 +540,9 @@ _ROWS = (
         # The parts extend the grid's last axis. Axes y and z of a grid have at most 65,535 blocks.
         WholeOr("stream", 1, 65535),
         "Split-K: N blocks share this loop's iterations for each tile. The loop may only add to accumulators, or join "
-        "as the reduction behind it does. The last block to arrive joins the partial results in order and continues. "
-        "1: one block does all. `stream` (stream-K): as many blocks as run at once share the iterations of all tiles "
-        "equally.",
+        "as the reduction or `joined` behind it does. The last block to arrive joins the partial results in order and "
+        "continues. 1: one block does all. `stream` (stream-K): as many blocks as run at once share the iterations of "
+        "all tiles equally.",
         "split p: 4",
     ),
     PropertyRow(

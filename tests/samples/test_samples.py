@@ -115,6 +115,13 @@ def test_a_kernel_of_its_own_takes_the_schedules_of_attention(shape: str, arch: 
     check(program, program.examples[0], shape.split(), "emulator", arch=arch)
 
 
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("shape", ["", "s=3 t=700 heads=12 kv_heads=3", "s=9 t=130 d=72 SHARES=4", "t=1 SHARES=2"])
+def test_few_queries_whose_parts_a_function_joins(shape: str, arch: str) -> None:
+    program = loaded(SAMPLES.parent / "docs" / "examples" / "decode.tile")
+    check(program, program.examples[0], shape.split(), "emulator", arch=arch)
+
+
 def test_every_sample_says_what_its_code_costs() -> None:
     for path in SAMPLES.glob("*.tile"):
         lines = [line for example in loaded(path).examples for line in example.lines]

@@ -42,6 +42,7 @@ ROWS = 16
 WITHOUT = {"add.tile", "gelu.tile"}
 """Files whose kernels share nothing."""
 UNKNOWN = {
+    ("along_axis", "segments"),  # columns begin where a row of x does
     ("of_queries", "sg"),  # rows behind the last one
     ("softmax_rows", "sv"),  # -inf, where copies have left zeros
     ("product", "sb"),  # in atoms: no offset is linear in a column (test_warpgroups counts these)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from msgspec import Struct
 
 from dsl.lowering.ir.function import Block, Op, Value, walk
 from dsl.lowering.ir.location import Loc
-from dsl.lowering.ir.types import I1, DType
+from dsl.lowering.ir.types import I1, DType, Type
 from dsl.values.arithmetic import extreme
 from dsl.values.bindings import Binding
 from dsl.values.building import Building
@@ -53,12 +53,10 @@ REDUCTIONS = (
 
 
 def combine_region(
-    b: Building, dtypes: list[DType], combine: Callable[[list[Value], list[Value]], list[Value]]
+    b: Building, types: Sequence[Type], combine: Callable[[list[Value], list[Value]], list[Value]]
 ) -> Block:
-    """Builds an IR region that combines two groups of scalars into one group. A group has one scalar for each of
-    `dtypes`."""
-    left = [Value(b.ir.scalar_type(d)) for d in dtypes]
-    right = [Value(b.ir.scalar_type(d)) for d in dtypes]
+    """Builds an IR region that combines two groups of values into one group. A group has one value of each type."""
+    left, right = ([Value(type) for type in types] for _ in range(2))
     block = Block([*left, *right])
     with b.ir.region(block):
         b.ir.op("yield", combine(left, right))
@@ -100,7 +98,7 @@ def reduce_tiles(
         tiles, position = [b.ir.reshape(t, (t.tile.size,)) for t in tiles], 0
     else:
         position = b.axis(axis, loc, len(shape))
-    region = combine_region(b, [t.dtype for t in tiles], combine)
+    region = combine_region(b, [b.ir.scalar_type(t.dtype) for t in tiles], combine)
     b.place(loc)
     results = b.ir.op("reduce", tiles, [region], axis=position, **attrs).results
     if keep:
@@ -230,12 +228,7 @@ row("reduce(f, tiles, [axis=], keepdims=)", "joins by a function of two values o
 def _joined(b: Building, loc: Loc, function: Binding, value: Binding) -> Binding:
     tiles = [b.as_value(t, loc) for t in (value if isinstance(value, tuple) else (value,))]
     combine = _joiner(b, loc, function, len(tiles), "joined")
-    left, right = ([Value(t.type) for t in tiles] for _ in range(2))
-    region = Block([*left, *right])
-    with b.ir.region(region):
-        b.ir.op("yield", combine(left, right))
-    for op in walk(region):
-        _refuse_memory(b, op)
+    region = combine_region(b, [tile.type for tile in tiles], combine)
     b.place(loc)
     if "split" in b.function.attrs:
         b.ir.op("join_parts", tiles, [region])
@@ -257,7 +250,7 @@ def _scan_tiles(
         b.error("call", loc, f"{name} of a tile of rank {rank} needs axis=")
     along = b.axis(0 if axis is None else axis, loc, rank)
     backwards = b.flag(reverse, loc, "reverse")
-    region = combine_region(b, [t.dtype for t in tiles], combine)
+    region = combine_region(b, [b.ir.scalar_type(t.dtype) for t in tiles], combine)
     b.place(loc)
     return list(b.ir.op("scan", tiles, [region], axis=along, reverse=backwards).results)
 

@@ -449,6 +449,17 @@ def test_parts_that_a_function_joins(parts: int | str, cols: int) -> None:
     assert args["y"] == pytest.approx(wanted, rel=1e-4, abs=1e-5)
 
 
+@pytest.mark.parametrize("parts", [3, "stream"])
+def test_a_function_joins_the_sums_of_a_product(parts: int | str) -> None:
+    """The function is built for the tile's shape, and not for that of fragments in memory."""
+    text = PRODUCT.replace("{iterations}", "0, k, TK").replace("{parts}", str(parts))
+    text = text.replace("    c[i : i", "    acc = joined(meet, acc)\n    c[i : i")
+    text = f"def meet(a, b):\n    return a + b + 0.0 * arange(32)[:, None].to(f32)\n{text}"
+    args = operands(70, 50, 300)
+    kernel_of(text, args).run(**args)
+    assert np.array_equal(args["c"], args["a"].astype(np.float32) @ args["b"].astype(np.float32).T)
+
+
 def test_without_a_split_nothing_joins() -> None:
     args, wanted = weighted(100)
     text = SOFTMAX.format(parts=1, total=TOTAL).replace("    split j: 1\n", "")

@@ -85,7 +85,6 @@ def _split(function: Function, name: str, named: int, loops: list[Op]) -> None:
     options = {"stream" if each == STREAM else str(each): each for each in dict.fromkeys((*PARTS, named))}
     ways, rule = options if wrong is None else {"1": 1}, "stream" if named == STREAM else str(named)
     why, line = "the schedule says so", f"split {name}: {{option}}"
-    function.body.ops = [op for op in function.body.ops if op.spec.acts != "joins"]
     parts: int = function.choices.choose("split", name, ways, rule, loc=loop.loc, because=why, pinned=loc, line=line)
     if parts not in (named, 1):  # an override chose `parts`: other lines may not fit the split kernel
         _leave_behind(function, loop)
@@ -381,7 +380,7 @@ def _fragments(function: Function, loop: Op, sums: PartialSums) -> tuple[int, in
     fragments"). A row in memory contains the 128 elements of one m16n8, ordered by thread. In row-major order, a thread
     would access only 8 bytes: stream-K with 128 x 256 sums took 1.1 to 1.6 times as long (H200, 11 products).
     """
-    if len(sums.values) > 1 or sums.alone:
+    if len(sums.values) > 1 or sums.alone or sums.whole:
         return None
     (value,) = sums.values
     shape, is_cut = value.tile.shape, value.name in function.by_subject("subtile", tuple)

@@ -265,8 +265,8 @@ def _statements(
 
 
 def _iterated(kernel: ast.KernelDef, loops: Sequence[Loop]) -> Expr:
-    """Returns the sum of the ends of the loops, which follow one another. If an end contains anything
-    but dims and numbers, returns SOME_K."""
+    """Returns the sum of the ends of the loops, which follow one another. If an end contains anything but dims and
+    numbers, returns SOME_K."""
     dims = dim_names(kernel)
 
     def is_known(node: Expr) -> bool:
@@ -389,14 +389,18 @@ def _sliced_by(kernel: ast.KernelDef, constant: str) -> Iterator[tuple[str, ast.
     return (each for each in _sliced(kernel) if constant in ast.names_in(each[3].stop))  # type: ignore[arg-type]
 
 
+def _operands(kernel: ast.KernelDef, step: str, tile: str) -> Iterator[tuple[str, ast.TensorAnnotation, int]]:
+    """Yields each tensor that is sliced by a tile of the grid and by a loop with this step, with its type and the axis
+    of the loop."""
+    tiled = {name for name, *_ in _sliced_by(kernel, tile)}
+    return ((name, type, axis) for name, type, axis, _ in _sliced_by(kernel, step) if name in tiled)
+
+
 def _lies_along(kernel: ast.KernelDef, step: str, tile: str) -> Expr:
-    """Returns an expression: whether all tensors that are sliced by a tile of the grid, and by a loop with this step,
-    are contiguous along the axis of the loop."""
-    at, tiled = kernel.loc, {name for name, *_ in _sliced_by(kernel, tile)}
+    """Returns an expression: whether all operands of this tile and step are contiguous along the axis of the loop."""
+    at = kernel.loc
     every: Expr = ast.Name(at, "true")
-    for name, type, axis, _ in _sliced_by(kernel, step):
-        if name not in tiled:
-            continue
+    for name, type, axis in _operands(kernel, step, tile):
         asked = _call(at, "contiguous", ast.Name(at, name), ast.Number(at, axis))
         one = asked if type.strided else ast.Name(at, "true" if axis == len(type.dims) - 1 else "false")
         every = ast.Binary(at, "and", every, one)
@@ -404,18 +408,17 @@ def _lies_along(kernel: ast.KernelDef, step: str, tile: str) -> Expr:
 
 
 def _row(kernel: ast.KernelDef, step: str, tile: str) -> Expr:
-    """Returns an expression: the bytes of a row in memory of each tensor that is sliced by a tile of the grid, and by a
-    loop with this step, joined by `|`. A power of two divides the number if it divides all of them."""
-    at, tiled = kernel.loc, {name for name, *_ in _sliced_by(kernel, tile)}
+    """Returns an expression: the bytes of a row in memory of each operand of this tile and step, joined by `|`. A power
+    of two divides the number if it divides all of them."""
+    at = kernel.loc
     every: Expr = ast.Number(at, 0)
-    for name, type, *_ in _sliced_by(kernel, step):
-        if name in tiled:
-            extent = type.dims[-1]
-            for axis, other in enumerate(type.dims[:-1] if type.strided else ()):
-                lies = _call(at, "contiguous", ast.Name(at, name), ast.Number(at, axis))
-                extent = _call(at, "where", lies, other, extent)
-            size = _call(at, "size", ast.Name(at, type.dtype))
-            every = ast.Binary(at, "|", every, ast.Binary(at, "*", extent, size))
+    for name, type, _ in _operands(kernel, step, tile):
+        extent = type.dims[-1]
+        for axis, other in enumerate(type.dims[:-1] if type.strided else ()):
+            lies = _call(at, "contiguous", ast.Name(at, name), ast.Number(at, axis))
+            extent = _call(at, "where", lies, other, extent)
+        size = _call(at, "size", ast.Name(at, type.dtype))
+        every = ast.Binary(at, "|", every, ast.Binary(at, "*", extent, size))
     return every
 
 

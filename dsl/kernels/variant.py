@@ -300,6 +300,9 @@ class _Variant:
         schedule, scalars = resolve_schedule(self.program, known, points), known.scalars
         if prod(schedule.attrs.get("cluster", ())) > 1 and (flaw := self.target.flaw_of_clusters):
             raise TileError("target", schedule.places["cluster", None], flaw, "cluster 1 is no cluster")
+        for name, parts in schedule.attrs.get("split", {}).items():
+            if parts < 0 and (flaw := self.target.flaw_of_clusters):
+                raise TileError("target", schedule.places["split", name], flaw, f"split {name}: {-parts}, memory")
         constants = self._constants(schedule)
         special = self._specialised(schedule, dims, scalars)
         is_large = self._is_large(dims)

@@ -16,6 +16,7 @@ from textwrap import wrap
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from dsl.lowering.ir.location import Loc, TileError, closest
 from dsl.lowering.ir.plugins import Added, Plugins
@@ -419,6 +420,32 @@ class ClusterShape(Takes):
         return str(rows) if columns == 1 else f"{rows}, {columns}"
 
 
+class SplitParts(Takes):
+    """The number of parts of a loop, and where these meet: in `memory`, or in a `cluster`. The word `stream` is read as
+    0, and N parts that meet in a cluster as -N."""
+
+    count = None
+    text = "N[, memory|cluster]|stream"
+    # The parts extend the grid's last axis. Axes y and z of a grid have at most 65,535 blocks.
+    parts, meeting = WholeOr("stream", 1, 65535), Switch("memory", "cluster")
+
+    def read(self, setting: Setting, evaluate: Numbers) -> int:
+        if not 1 <= len(setting.values) <= 2:
+            message = f"'split' takes a number, and where the parts meet; here are {len(setting.values)} values"
+            raise TileError("schedule", setting.loc, message, "split p: 4, or split p: 4, cluster")
+        parts = self.parts.read(replace(setting, values=setting.values[:1]), evaluate)
+        meets = self.meeting.read(replace(setting, values=setting.values[1:]), evaluate) if setting.values[1:] else ""
+        if meets != "cluster" or parts in (0, 1):
+            return parts
+        if parts > MOST_OF_CLUSTER:
+            message = f"a cluster has 1 to {MOST_OF_CLUSTER} blocks; this has {parts}"
+            raise TileError("schedule", setting.values[0].loc, message, f"split p: {MOST_OF_CLUSTER}, cluster")
+        return -parts
+
+    def said(self, value: int) -> str:
+        return f"{-value}, cluster" if value < 0 else self.parts.said(value)
+
+
 _ROWS = (
     PropertyRow(
         "layout",
@@ -537,13 +564,13 @@ _ROWS = (
     PropertyRow(
         "split",
         "counter",
-        # The parts extend the grid's last axis. Axes y and z of a grid have at most 65,535 blocks.
-        WholeOr("stream", 1, 65535),
+        SplitParts(),
         "Split-K: N blocks share this loop's iterations for each tile. The loop may only add to accumulators, or join "
-        "as the reduction or `joined` behind it does. The last block to arrive joins the partial results in order and "
-        "continues. 1: one block does all. `stream` (stream-K): as many blocks as run at once share the iterations of "
+        "as the reduction or `joined` behind it does. In `memory`, the last block to arrive joins the partial results "
+        "in order and continues. In a `cluster`, each of its blocks joins a part of the accumulators and continues "
+        "with it. 1: one block does all. `stream` (stream-K): as many blocks as run at once share the iterations of "
         "all tiles equally.",
-        "split p: 4",
+        "split p: 4, cluster",
     ),
     PropertyRow(
         "precompute",

@@ -15,7 +15,7 @@ axis becomes 4 times as long, and `block(0)` is the number of the cluster.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import prod
 
 from dsl.lowering.building.builder import Builder
@@ -23,7 +23,7 @@ from dsl.lowering.directives.grid import grid_of_clusters, has_effect, replace_g
 from dsl.lowering.directives.slices import around, inside, located
 from dsl.lowering.directives.subjects import named_tiles
 from dsl.lowering.directives.wide import WideRegion, WideSubject
-from dsl.lowering.ir.function import Block, Function, Value, in_line, uses, walk
+from dsl.lowering.ir.function import Block, Function, Op, Value, in_line, uses, walk
 from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.schedule import Pin, extents_of
 from dsl.lowering.ir.targets import Target
@@ -63,7 +63,7 @@ def cluster_tiles(function: Function, target: Target) -> None:
             raise TileError("layout", pin.loc, message, "one number along one axis for all tiles")
         _check_kernel(function, name, pin)
         _check_parts(function, name, pin, axes[0], prod(blocks))
-    _form_clusters(function, next(iter(counts)))
+    form_clusters(function, next(iter(counts)))
 
 
 def _check_kernel(function: Function, name: str, pin: Pin) -> None:
@@ -74,20 +74,30 @@ def _check_kernel(function: Function, name: str, pin: Pin) -> None:
 
     if function.blocks_of_cluster > 1 or function.workspaces:
         raise refuse("they share the grid's tiles in another way", "no 'cluster' or 'split' line")
-    users, ops = uses(function.body), walk(function.body)
-    accesses = [op for op in ops if op.spec.access.touches]
+    ops = walk(function.body)
     for op in ops:
         if op.spec.product:
             raise refuse(f"the kernel has a matrix product{in_line(op)}", "a kernel without")
+    flaw = flaw_of_sharing(function, ops)
+    if flaw is not None:
+        raise refuse(*flaw)
+
+
+def flaw_of_sharing(function: Function, ops: Sequence[Op]) -> tuple[str, str] | None:
+    """Returns the reason why the blocks of a cluster cannot do these operations together, and a hint, or None."""
+    users, everything = uses(function.body), walk(function.body)
+    accesses = [op for op in everything if op.spec.access.touches]
+    for op in ops:
         if op.spec.access.kind == "update" and any(users.get(result) for result in op.results):
-            raise refuse(f"only the first block gets what '{op.name}' returns{in_line(op)}", "leave the result unused")
+            return f"only the first block gets what '{op.name}' returns{in_line(op)}", "leave the result unused"
         if has_effect(op):
-            raise refuse(f"each of them would do '{op.name}'{in_line(op)}", "leave it out")
+            return f"each of them would do '{op.name}'{in_line(op)}", "leave it out"
         # Only barriers of the block order accesses, and each block writes its own part.
         others = [each for each in accesses if each is not op and op.operands[:1] == each.operands[:1]]
         if writes(op) and others and space_of(op.operands[0]) == "global":
             message = f"'{op.operands[0].name}' is written{in_line(op)} and accessed again{in_line(others[0])}"
-            raise refuse(message, "one access to each tensor that is written")
+            return message, "one access to each tensor that is written"
+    return None
 
 
 def _check_parts(function: Function, name: str, pin: Pin, axis: int, count: int) -> None:
@@ -114,7 +124,9 @@ def _check_parts(function: Function, name: str, pin: Pin, axis: int, count: int)
         function.lines["loop", name] = pin.loc
 
 
-def _form_clusters(function: Function, count: int) -> None:
+def form_clusters(function: Function, count: int) -> None:
+    """Puts `count` blocks in place of each block. All do the same, but only the first one of them writes to
+    tensors."""
     b, head = Builder(located(function, function.body.ops[0])), Block()
     with b.region(head):
         b.op("cluster_arrive")
@@ -181,7 +193,7 @@ def meet(function: Function) -> None:
             b.op(name)
     places = [at for at, op in enumerate(body.ops) if not chosen.isdisjoint((op, *inside(op)))]
     wait, leave, last = made.ops
-    if any(each.attrs["again"] for each in exchanges):
+    if any(each.attrs.get("again") for each in exchanges):
         body.ops.append(last)
         body.ops.insert(places[-1] + 1, leave)
     body.ops.insert(places[0], wait)

@@ -24,7 +24,7 @@ from dsl.lowering.directives.wide import is_join
 from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Block, Function, Op, Value, clone, in_line, uses, walk
 from dsl.lowering.ir.location import Loc
-from dsl.lowering.ir.types import TileType
+from dsl.lowering.ir.types import DType, TileType
 from dsl.lowering.ops import OPS
 from dsl.lowering.ops.control import handed_on
 
@@ -55,6 +55,33 @@ class PartialSums(Struct):
         if not self.whole:
             return joined(b, self.join, left, right)
         return clone(self.join, [*left, *right], b.block.ops)
+
+
+class LoopShare:
+    """Divides the iterations of a loop among blocks. `sums` are the partial results of the blocks. `alone` are the
+    operations behind the loop that each block applies to its own partial results."""
+
+    def __init__(self, function: Function, loop: Op, sums: list[PartialSums]):
+        self.function, self.loop, self.sums = function, loop, sums
+        self.b = Builder(located(function, loop))
+        self.alone = list(dict.fromkeys(op for each in sums for op in each.alone))
+
+    def iterations(self) -> Value:
+        """Computes the trip count of the loop, which is 0 or negative for an empty loop."""
+        b, (start, stop, step) = self.b, self.loop.operands[:3]
+        return b.cdiv(b.value("sub", stop, start), step)
+
+    def shorten(self, first: Value, count: Value) -> None:
+        """Restricts the loop to at most `count` iterations, starting at iteration `first`."""
+        b, (start, stop, step) = self.b, self.loop.operands[:3]
+        first, count = (b.value("mul", self.as_type(each, start.dtype), step) for each in (first, count))
+        begin = b.value("add", start, first)
+        self.loop.operands[:2] = [begin, b.value("minimum", stop, b.value("add", begin, count))]
+
+    def as_type(self, value: Value, dtype: DType) -> Value:
+        if value.dtype is dtype:
+            return value
+        return self.b.value("cast", value, to=dtype, saturate=False, rounding=None)
 
 
 def partial_sums(function: Function, loop: Op) -> list[PartialSums]:

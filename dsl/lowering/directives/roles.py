@@ -76,7 +76,7 @@ def roles(function: Function, target: Target, levels: Sequence[PipelinedLoop]) -
         name = inner.loop.regions[0].args[0].name or "loop"
         count = sum(2 * level.stages for level in levels)  # two mbarriers a stage: full and free
         tile = shared_tile(b, f"{name}_pipeline", taken_names(function.body), SharedType((count,), U64))
-    tiles = [op for op in function.body.ops if op.spec.allocates]
+    tiles = [op for op in function.body.ops if op.spec.allocates or op.name in ("cluster_arrive", "cluster_wait")]
     rest = without(function.body.ops, set(tiles))
     pipelines = _pipelines(function, b, tile, levels, main)
     _copy_ahead(b, loops, inner.head, rest)

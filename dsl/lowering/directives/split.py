@@ -29,11 +29,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from math import prod
 
-from dsl.lowering.building.builder import Builder
 from dsl.lowering.building.iterations import copied_region
+from dsl.lowering.directives.cluster_split import ClusterSplit, check_cluster
 from dsl.lowering.directives.grid import in_ir, replace_grid
-from dsl.lowering.directives.joins import PartialSums, Unsplit, partial_sums
-from dsl.lowering.directives.slices import impure, inside, located, slice_of
+from dsl.lowering.directives.joins import LoopShare, PartialSums, Unsplit, partial_sums
+from dsl.lowering.directives.slices import impure, inside, slice_of
 from dsl.lowering.directives.stage import unstage
 from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Block, Function, Op, Value, blocks_of, in_line, replace_uses, uses, walk
@@ -76,14 +76,16 @@ def _split(function: Function, name: str, named: int, loops: list[Op]) -> None:
             _check_iterations(function, loop)
         sums = partial_sums(function, loop)
         _check_effects(function, loop)
+        if named < 0:
+            check_cluster(function, loop)
         wrong = None
     except Unsplit as error:
         wrong = error
     if wrong is not None and named != 1:
         message = f"loop '{name}' cannot be split: {wrong.message}"
         raise TileError("schedule", loc or loop.loc, message, wrong.hint)
-    options = {"stream" if each == STREAM else str(each): each for each in dict.fromkeys((*PARTS, named))}
-    ways, rule = options if wrong is None else {"1": 1}, "stream" if named == STREAM else str(named)
+    options = {_said(each): each for each in dict.fromkeys((*PARTS, named))}
+    ways, rule = options if wrong is None else {"1": 1}, _said(named)
     why, line = "the schedule says so", f"split {name}: {{option}}"
     parts: int = function.choices.choose("split", name, ways, rule, loc=loop.loc, because=why, pinned=loc, line=line)
     if parts not in (named, 1):  # an override chose `parts`: other lines may not fit the split kernel
@@ -92,7 +94,14 @@ def _split(function: Function, name: str, named: int, loops: list[Op]) -> None:
         _Stream(function, loop, sums).run()
     elif parts > 1:
         _Split(function, loop, sums, parts).run()
+    elif parts < 0:
+        ClusterSplit(function, loop, sums, -parts).run()
     function.deals += parts != 1
+
+
+def _said(parts: int) -> str:
+    """Returns the number of parts as a schedule says it."""
+    return "stream" if parts == STREAM else f"{-parts}, cluster" if parts < 0 else str(parts)
 
 
 def _leave_behind(function: Function, loop: Op) -> None:
@@ -177,7 +186,7 @@ def _effect(op: Op, spaces: tuple[str, ...], own: Collection[Value] = ()) -> str
 # ---- the rewrite ----
 
 
-class _Meeting:
+class _Meeting(LoopShare):
     """Builds the code by which blocks combine their partial sums of one tile. A block stores at most `each` partial
     sums. The last block loads `at_once` partial sums at a time, in `ahead` iterations of a loop together. If
     `keeps_layout` is true, the combined sums have the same register layout as the sums of the loop. `fragments` then
@@ -192,10 +201,8 @@ class _Meeting:
     keeps_layout = False
 
     def __init__(self, function: Function, loop: Op, sums: list[PartialSums]):
-        self.function, self.loop, self.sums = function, loop, sums
-        self.b = Builder(located(function, loop))
+        super().__init__(function, loop, sums)
         self.results = [value for each in sums for value in each.values]
-        self.alone = list(dict.fromkeys(op for each in sums for op in each.alone))
         body = function.body.ops
         at = body.index(loop)
         self.before, self.behind = body[:at], [op for op in body[at + 1 :] if op not in self.alone]
@@ -213,18 +220,6 @@ class _Meeting:
         # The counter is zero before and after each launch: the last block to arrive resets it.
         self.arrived = self.function.workspace("arrived", U32, 1, zero=True)
 
-    def iterations(self) -> Value:
-        """Computes the trip count of the loop, which is 0 or negative for an empty loop."""
-        b, (start, stop, step) = self.b, self.loop.operands[:3]
-        return b.cdiv(b.value("sub", stop, start), step)
-
-    def shorten(self, first: Value, count: Value) -> None:
-        """Restricts the loop to at most `count` iterations, starting at iteration `first`."""
-        b, (start, stop, step) = self.b, self.loop.operands[:3]
-        first, count = (b.value("mul", self._as(each, start.dtype), step) for each in (first, count))
-        begin = b.value("add", start, first)
-        self.loop.operands[:2] = [begin, b.value("minimum", stop, b.value("add", begin, count))]
-
     def arrive(self, place: Value, counter: Value, others: Value) -> Value:
         """Builds the code that stores this block's sums and counts its arrival. Returns a flag that is true if `others`
         other blocks have arrived before."""
@@ -237,7 +232,7 @@ class _Meeting:
         # Release makes the sums visible before the count. Acquire lets the last block read the sums of all other
         # blocks.
         count = b.op("atomic", operands, has=has, action="add", order="acq_rel", scope="gpu").result
-        return b.value("eq", count, self._as(others, U32))
+        return b.value("eq", count, self.as_type(others, U32))
 
     def joined(
         self, counter: Value, first: Value, turns: tuple[Value, Value], place: Callable[[Value], Value]
@@ -316,11 +311,6 @@ class _Meeting:
         """Returns the type of a sum in its workspace. An index is stored as s32 or s64."""
         return value.dtype if value.dtype is not INDEX else S64 if self.function.index_bits == 64 else S32
 
-    def _as(self, value: Value, dtype: DType) -> Value:
-        if value.dtype is dtype:
-            return value
-        return self.b.value("cast", value, to=dtype, saturate=False, rounding=None)
-
     def _parts(self, place: Value, there: Value | None = None) -> list[Value]:
         """Loads the sums at `place`. If `place` is a tile, loads several partial sums into one tile."""
         pairs = zip(self.memories, self.results, strict=True)
@@ -363,13 +353,13 @@ class _Meeting:
         return b.value("add", *b.same_shape([start, within]))
 
     def _store(self, memory: Value, at: Value, value: Value) -> None:
-        value = self._as(value, memory.dtype)
+        value = self.as_type(value, memory.dtype)
         self.b.access("store", {"memory": memory, "offset": at, "value": value}, cache=None, evict=None)
 
     def _load(self, memory: Value, at: Value, dtype: DType, there: Value | None) -> Value:
         mask = None if there is None else self._aligned(there, at.tile.shape)
         made = self.b.access("load", {"memory": memory, "offset": at, "mask": mask}, cache=None, evict=None).result
-        return self._as(made, dtype)
+        return self.as_type(made, dtype)
 
 
 def _fragments(function: Function, loop: Op, sums: PartialSums) -> tuple[int, int] | None:
@@ -413,7 +403,7 @@ class _Split(_Meeting):
             part = self._divide()
             with b.region(head):
                 every = b.index(self.parts)
-                each = b.cdiv(self._as(self.iterations(), INDEX), every)
+                each = b.cdiv(self.as_type(self.iterations(), INDEX), every)
                 self.shorten(b.value("mul", part, each), each)
             with b.region(meeting):
                 self._meet(part)
@@ -495,7 +485,7 @@ class _Stream(_Meeting):
             block, blocks = b.value("block_id", axis=0), b.value("grid_size", axis=0)
             plane = b.value("mul", sizes[0], sizes[1])
             # An empty loop counts as one iteration, so that some block gets the tile and stores it.
-            iterations = b.value("maximum", self._as(self.iterations(), INDEX), b.index(1))
+            iterations = b.value("maximum", self.as_type(self.iterations(), INDEX), b.index(1))
             tiles, one = b.value("mul", plane, sizes[2]), b.index(1)
             waves = b.value("floordiv", tiles, blocks)
             dealt = b.value("mul", waves, blocks)  # number of tiles that one block computes alone

@@ -79,6 +79,12 @@ def subtile(function: Function) -> None:
                 _Cut(function, name, axis, part, loc).run(wide[0])
 
 
+def cut(function: Function, value: Value, axis: int, part: int) -> None:
+    """Cuts a value, and all values that depend on it, into parts along an axis. Raises TileError `schedule` if that is
+    not possible."""
+    _Cut(function, name_of(value), axis, part, None).run(value)
+
+
 def _subjects(function: Function, said: Collection[str]) -> dict[str, Value]:
     """Returns the values that may be cut, by name: values in `subtile` lines, and accumulators of MMAs in loops."""
     found = {name: named[0] for name in said if (named := _named(function, name))}
@@ -277,6 +283,8 @@ class _Cut:
             self._add(axis, *self._carried_with(self.around[user], value))
         elif user.spec.control.flows:
             self._add(axis, *self._carried_with(user, value))
+        elif user.spec.acts == "exchanges":
+            pass  # blocks exchange parts
         elif user.spec.access.kind == "write":
             self.sinks[user] = axis
             for v in user.operands:
@@ -344,7 +352,7 @@ class _Cut:
                         each.of(value, axis)
                 if not all(result in self.wide for result in op.results):
                     made.ops.append(op)  # other operations need the whole tile
-            elif op.spec.control.ends:
+            elif op.spec.control.ends or op.spec.acts == "exchanges":
                 op.operands = self._several(op.operands)
                 made.ops.append(op)
             else:

@@ -15,7 +15,15 @@ from dsl.lowering.emit.words import layout_of
 from dsl.lowering.emit.writer import Writer
 from dsl.lowering.ir.function import Op, Value
 from dsl.lowering.layouts.layout import BasisSpan, Layout, bits_of
-from dsl.lowering.ops.threads import MBARRIERS, TURNS, exchanges_in, word_bytes
+from dsl.lowering.ops.threads import (
+    MBARRIERS,
+    SCATTER_HEAD,
+    TURNS,
+    exchanges_in,
+    groups_of_scatter,
+    scattered_bytes,
+    word_bytes,
+)
 
 WAIT = "barrier.cluster.wait.acquire.aligned"
 
@@ -31,7 +39,9 @@ def _arrive(w: Writer, op: Op) -> None:
     """Emits the start of a block of a cluster, with the mbarriers of its exchanges in loops."""
     exchanges = exchanges_in(w.function.body)
     for each in {each.operands[0]: each for each in exchanges}.values():  # an unrolled loop has copies of an exchange
-        if each.attrs["again"]:
+        if each.name == "cluster_scatter":
+            begin_mbarriers(w, op, shared_base(w, each.operands[0]), [(0, 1)])
+        elif each.attrs["again"]:
             readers = w.function.warps * each.attrs["blocks"]
             counts = [1] * (2 * TURNS) + [readers] * 2
             begin_mbarriers(w, op, shared_base(w, each.operands[0]), enumerate(counts))
@@ -140,6 +150,78 @@ class _Repeated(_Once):
         with self.w.text.only_if(self.w.let(f"icmp eq i32 {self.place}, {TURNS - 1}")):
             self.w.template("bar.warp.sync", ["-1"], self.op)
             arrive_in_blocks(self.w, self.op, self.free, self.op.attrs["blocks"], ".release.cluster")
+
+
+@rule("cluster_scatter")
+def _scatter(w: Writer, op: Op) -> None:
+    """Emits an exchange in which each block gives other elements to each block. A thread stores its elements where the
+    thread of the same number in the other block loads them: up to 16 bytes at a time, side by side with those of the
+    next thread. Asynchronous stores complete the phase of the other block's mbarrier."""
+    blocks, groups = op.attrs["blocks"], groups_of_scatter(op)
+    bits = 8 * word_bytes(op.results)
+    full, rank = shared_base(w, op.operands[0]), w.head.narrow_special("cluster.ctarank")
+    size = scattered_bytes(op.results[::blocks])
+    first = w.head.once(f"icmp eq i32 {w.head.thread()}, 0")
+    w.template("@mbarrier.arrive.expect_tx.shared.b64", [full, str((blocks - 1) * size), first], op)
+    words = dict[Value, list[str]]()
+    parts = [_Vectors(w, group[0], start, bits) for group, start in zip(groups, _starts(groups, bits), strict=True)]
+
+    def place(giver: str, taker: str) -> str:
+        """Returns the address at which a block's memory has what another one gives: there is no place for its own."""
+        behind = w.let(f"zext i1 {w.let(f'icmp ugt i32 {giver}, {taker}')} to i32")
+        place = w.let(f"mul i32 {w.let(f'sub i32 {giver}, {behind}')}, {size}")
+        return w.let(f"add i32 {w.let(f'add i32 {full}, {SCATTER_HEAD}')}, {place}")
+
+    for peer in range(blocks):
+        at, other = place(rank, str(peer)), w.let(f"icmp ne i32 {rank}, {peer}")
+        to, barrier = (w.template("mapa.shared::cluster.u32", [each, str(peer)], op)[0] for each in (at, full))
+        for part, group in zip(parts, groups, strict=True):
+            own = [into_word(w.text, each, group[peer].dtype, bits) for each in w.registers[group[peer]]]
+            words[group[peer]] = own
+            flag = w.let(f"and i1 {part.writers}, {other}")
+            for at, vector in part.addresses(to):
+                name = f"@st.async.shared::cluster.mbarrier::complete_tx::bytes.{part.width}"
+                w.template(name, [at, *(own[each] for each in vector), barrier, flag], op)
+    await_phase(w, op, full, "0")
+    for peer in range(blocks):
+        there, other = place(str(peer), rank), w.let(f"icmp ne i32 {rank}, {peer}")
+        for part, group in zip(parts, groups, strict=True):
+            result, own = group[blocks + peer], words[group[peer]]
+            name, got = f"@ld.shared.{part.width}", list[str]()
+            for at, vector in part.addresses(there):
+                got += w.template(name, [*(own[each] for each in vector), at, other], op)
+            w.registers[result] = [from_word(w.text, word, result.dtype, bits) for word in got]
+
+
+class _Vectors:
+    """The places of a value's elements in the part of a block, from byte `start` on. `width` is that of an access.
+    Threads with equal elements share them, and the flag `writers` is true in one of them."""
+
+    def __init__(self, w: Writer, value: Value, start: int, bits: int):
+        self.w, self.start = w, start
+        layout = value.tile.layout or Layout.of_one((), w.function.warps)
+        used = [bit for bit, basis in enumerate(layout.thread) if basis]
+        idle = sum(1 << bit for bit, basis in enumerate(layout.thread) if not basis)
+        self.count, self.threads = layout.count, 1 << len(used)
+        self.each = min(self.count, 128 // bits)
+        self.width = f"v{self.each}.b{bits}" if self.each > 1 else f"b{bits}"
+        self.bytes = self.each * bits // 8
+        self.place = w.head.once(f"mul i32 {_bits(w, used)}, {self.bytes}") if used else "0"
+        copies = w.head.once(f"and i32 {w.head.thread()}, {idle}") if idle else "0"
+        self.writers = w.head.once(f"icmp eq i32 {copies}, 0") if idle else "true"
+
+    def addresses(self, base: str) -> Iterator[tuple[str, range]]:
+        """Yields the address of each vector in the part of a block that begins at `base`, with its registers."""
+        begin = self.w.let(f"add i32 {base}, {self.place}")
+        for first in range(0, self.count, self.each):
+            at = self.start + first // self.each * self.threads * self.bytes
+            yield self.w.let(f"add i32 {begin}, {at}"), range(first, first + self.each)
+
+
+def _starts(groups: Sequence[Sequence[Value]], bits: int) -> list[int]:
+    """Returns the bytes at which the groups begin in the part of a block."""
+    sizes = [prod(group[0].tile.shape) * bits // 8 for group in groups]
+    return [sum(sizes[:number]) for number in range(len(sizes))]
 
 
 def _values(op: Op) -> list[Value]:

@@ -173,6 +173,13 @@ def _cluster_arrive(run: Run, op: Op, x: list[Array]) -> list[Array]:
     return []
 
 
+@meaning("cluster_scatter")
+def _cluster_scatter(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    blocks = op.attrs["blocks"]
+    given, rank = run.exchange(x[1:], blocks), run.block[0] % blocks
+    return [given[n % blocks][n - n % blocks + rank] for n in range(len(op.results))]
+
+
 @meaning("cluster_gather")
 def _cluster_gather(run: Run, op: Op, x: list[Array]) -> list[Array]:
     return [np.stack(each) for each in zip(*run.exchange(x[1 : 1 + len(op.results)], op.attrs["blocks"]), strict=True)]

@@ -4,6 +4,7 @@ conversions, and the exchange between the blocks of a cluster."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 from dsl.lowering.ir.function import Block, Op, Value, walk
@@ -47,6 +48,8 @@ def _infer_scan(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
     return same_types(operands, attrs)
 
 
+SCATTER_HEAD = 16
+"""The number of bytes in front of the elements of a `cluster_scatter`: its mbarrier, and padding."""
 TURNS = 8
 """The shared tile of an exchange in a loop has room for two rounds of so many exchanges."""
 MBARRIERS = 8 * (2 * TURNS + 2)
@@ -58,6 +61,11 @@ def word_bytes(values: Sequence[Value]) -> int:
     return 8 if any(value.dtype is INDEX or value.dtype.bits > 32 for value in values) else 4
 
 
+def scattered_bytes(values: Sequence[Value]) -> int:
+    """Returns the number of bytes in which a block gives these tiles to another block of its cluster."""
+    return sum(prod(value.tile.shape) for value in values) * word_bytes(values)
+
+
 def exchanges_in(body: Block) -> list[Op]:
     """Returns the operations by which the blocks of a cluster exchange tiles."""
     return [op for op in walk(body) if op.spec.acts == "exchanges" and op.results]
@@ -65,6 +73,12 @@ def exchanges_in(body: Block) -> list[Op]:
 
 def _infer_gather(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
     return [TileType((attrs["blocks"], *o.tile.shape), o.dtype) for o in operands[1 : len(operands) - attrs["again"]]]
+
+
+def _infer_scatter(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
+    if (len(operands) - 1) % attrs["blocks"]:
+        raise Mismatch(f"{len(operands) - 1} tiles are no groups of {attrs['blocks']}")
+    return [operand.type for operand in operands[1:]]
 
 
 def _infer_shuffle(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
@@ -161,6 +175,30 @@ def _place_gather(a: Placing, op: Op) -> Placed:
     return [*own, *[None] * op.attrs["again"]], lying
 
 
+def groups_of_scatter(op: Op) -> list[list[Value]]:
+    """Returns the operands and results of a `cluster_scatter`, in groups that have one layout."""
+    count = op.attrs["blocks"]
+    return [
+        [*op.operands[1 + first : 1 + first + count], *op.results[first : first + count]]
+        for first in range(0, len(op.results), count)
+    ]
+
+
+def _spread_scatter(op: Op, value: Value, layout: Layout) -> list[tuple[Value, Layout]]:
+    return [(other, layout) for group in groups_of_scatter(op) if value in group for other in group]
+
+
+def _place_scatter(a: Placing, op: Op) -> Placed:
+    """A thread gets the elements that it has of its own block. Copies of an element are in other threads."""
+    layouts: list[Layout | None] = []
+    for group in groups_of_scatter(op):
+        shape = group[0].tile.shape
+        found = [layout for value in group if (layout := a.chosen(value)) is not None and layout.has_plain_copies]
+        layout = found[0] if found else Layout.default(shape, a.warps)
+        layouts += [layout if shape else None] * op.attrs["blocks"]
+    return [None, *layouts], layouts
+
+
 def _place_vote(a: Placing, op: Op) -> Placed:
     """Chooses a layout in which a warp holds 32 neighbours. For a ballot, lane i must hold the i-th neighbour, because
     its flag becomes bit i of the result."""
@@ -232,6 +270,12 @@ row(
 row(
     "cluster_gather", (2, None), _infer_gather, "blocks again", operands="shared tile", acts="exchanges",
     placement=Placement(_spread_gather, place=_place_gather),
+)  # fmt: skip
+# The blocks of a cluster give parts of tiles to each other. The operands are groups of one tile for each block, and
+# number b of a group is for block b. Number b of the same group of results is what block b gave to this block.
+row(
+    "cluster_scatter", (2, None), _infer_scatter, "blocks", operands="shared tile", acts="exchanges",
+    placement=Placement(_spread_scatter, place=_place_scatter),
 )  # fmt: skip
 row("cluster_arrive", 0, nothing, acts="exchanges")
 row("cluster_wait", 0, nothing, acts="exchanges")

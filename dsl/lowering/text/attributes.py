@@ -37,7 +37,7 @@ TEXTS = (_by_subject(TEXT[0]), 'texts by name: {x: "shared"}')
 FLAGS = (_by_subject(FLAG[0]), "true or false by name: {x: true}")
 ATTRIBUTES: dict[str, tuple[Reads, str]] = {
     **each_is(WHOLE, "blocks_per_sm l2_group maxnreg persistent producers shared_bytes"),
-    **each_is(COUNTS, "align pipeline split unroll"),
+    **each_is(COUNTS, "align pipeline unroll"),
     **each_is(FLAG, "leads overlaps record strict_bounds"),
     **each_is(FLAGS, "backward follows pingpong"),
     **each_is(TEXT, "barriers contract marks require"),
@@ -46,6 +46,7 @@ ATTRIBUTES: dict[str, tuple[Reads, str]] = {
     "loop": (_by_subject(_row(WHOLE[0], COUNT[0], FLAG[0])), "by name (axis, elements, static): {x: (1, 16, false)}"),
     "subtile": (_by_subject(_extents), "extents by name: {x: (64, 64)}"),
     "peel": (_by_subject(lambda value: isinstance(value, int | str)), 'by name a number or "seen": {x: 1}'),
+    "split": (_by_subject(lambda value: type(value) is int), "whole numbers by name, below 0 in clusters: {p: -4}"),
     "shared_align": (_power, "a power of two"),
 }
 """Maps each attribute to a check and a description of the expected value."""

@@ -5,13 +5,15 @@
     python3 benchmarks/random_shapes.py rows --seconds 120
     python3 benchmarks/random_shapes.py convolutions --count 30 --images 8,128
     python3 benchmarks/random_shapes.py kinds --types bf16
+    python3 benchmarks/random_shapes.py decoding --count 20
 
 "products" draws extents from 2^5 to 2^13, log-uniform, in multiples of 64, of 8, or any, with b, b.T or a.T.
 "reductions" draws sums, maxima and indices of maxima: of a vector, of rows, and along the first or middle axis, with up
 to `--most` elements. "rows" draws softmax, its logarithm, RMS and layer normalisation, the gradients of all but the
 RMS, and softmax with mask and dropout. "convolutions" draws layers of eleven nets in bytes, with channels innermost
 and one or 32 images (`--images`). "kinds" draws the products of matmul_kinds.py: in bf16 with groups, in e4m3 with
-scales, in f16 with weights of four bits. "distances" draws calls of docs/examples/distances.tile.
+scales, in f16 with weights of four bits. "distances" draws calls of docs/examples/distances.tile. "decoding" draws one
+query of each head to 1,024 to 65,536 keys, in 1 to 64 sequences.
 
 Every result is checked first. Then the variants of a shape are timed in one interleaved run. "read" loads every element
 and writes nothing, and "copy" moves as many bytes as the operation. torch multiplies by cuBLAS, and convolutions have
@@ -26,6 +28,7 @@ import math
 import random
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -255,7 +258,35 @@ def plain_rows(what: str, dtype: str, rows: int, cols: int) -> Case:
 
     moves = arrays * x.numel() * x.element_size()
     peers = {"torch": peer, "copy": copy_of(moves)}
+    if (other := quack_rows(what, x, g, w, b, arguments)) is not None:
+        peers["quack"] = other
     return Case(what, dtype, {"rows": rows, "cols": cols}, moves, peers, right, sample, Call(what), arguments)
+
+
+def quack_rows(what: str, x: Any, g: Any, w: Any, b: Any, arguments: tuple[Any, ...]) -> Callable[[], Any] | None:
+    """quack's operation on rows, compiled by one call. None if it is not installed, or refuses the operation."""
+    import torch
+
+    try:
+        from quack.rmsnorm import _rmsnorm_fwd
+        from quack.softmax import _softmax_backward, _softmax_fwd
+    except ImportError:
+        return None
+    theirs = torch.empty_like(x)
+    peers: dict[str, Callable[[], Any]] = {
+        "softmax": partial(_softmax_fwd, x, theirs),
+        "softmax_backward": partial(_softmax_backward, g, arguments[1], theirs),
+        "rmsnorm": partial(_rmsnorm_fwd, x, w, theirs, eps=1e-5),
+        "layer_norm": partial(_rmsnorm_fwd, x, w.float(), theirs, b.float(), eps=1e-5, is_layernorm=True),
+    }
+    if what not in peers:
+        return None
+    try:
+        peers[what]()
+        torch.cuda.synchronize()
+    except Exception:  # its compiler refuses some lengths, and its errors have no common class
+        return None
+    return peers[what]
 
 
 def fused_rows(what: str, dtype: str, rows: int, cols: int) -> Case:
@@ -390,8 +421,66 @@ def distance(source: random.Random, dtype: str, options: argparse.Namespace) -> 
     )
 
 
+# ---- decoding ----
+
+GROUPS = (32, 8), (64, 8), (16, 16)
+"""Heads of queries, and of keys and values."""
+BACKENDS = {"cudnn": "CUDNN_ATTENTION", "flash": "FLASH_ATTENTION"}
+
+
+def decoding(source: random.Random, dtype: str, options: argparse.Namespace) -> Case:
+    (heads, kv_heads), d = source.choice(GROUPS), source.choice((64, 128, 256))
+    batch, keys = 1 << source.randrange(7), int(log_uniform(source, 1024, 65537))
+    batch = max(1, min(batch, (1 << 29) // (kv_heads * keys * d)))
+    return decode_case(dtype, batch, keys, heads, kv_heads, d)
+
+
+def decode_case(dtype: str, batch: int, keys: int, heads: int, kv_heads: int, d: int) -> Case:
+    import torch
+
+    q, o = (numbers(dtype, batch, heads, 1, d) for _ in range(2))
+    k, v = (numbers(dtype, batch, kv_heads, keys, d) for _ in range(2))
+    scale, peers = d**-0.5, dict[str, Callable[[], Any]]()
+    for name, backend in BACKENDS.items():
+        peer = partial(attend_by, backend, q, k, v, scale)
+        with suppress(RuntimeError):
+            peer()
+            peers[name] = peer
+    if not peers:
+        raise LeftOut(f"no peer has heads of {d}")
+    reading, found = dsl.load(ROOT / "peers" / "read.tile").read, torch.zeros(1, dtype=torch.int32, device="cuda")
+    both = torch.cat((k.view(-1), v.view(-1))).view(torch.int32)
+    peers["read"] = lambda: reading(found, both)
+
+    def right() -> bool:
+        groups = q.view(batch, kv_heads, heads // kv_heads, d).float()
+        scores = (groups @ k.float().transpose(2, 3)).mul_(scale)
+        return close(o, (torch.softmax(scores, 3) @ v.float()).view(o.shape), ROUNDING[dtype])
+
+    return Case(
+        "decode",
+        dtype,
+        {"batch": batch, "keys": keys, "heads": heads, "kv_heads": kv_heads, "d": d},
+        2 * (k.numel() + q.numel()) * k.element_size(),
+        peers,
+        right,
+        dsl.load(ROOT.parent / "docs" / "examples" / "decode.tile"),
+        Call("attention_of_few"),
+        (o, q, k, v, scale),
+    )
+
+
+def attend_by(backend: str, q: Any, k: Any, v: Any, scale: float) -> Any:
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    from torch.nn.functional import scaled_dot_product_attention
+
+    with sdpa_kernel(getattr(SDPBackend, backend)):
+        return scaled_dot_product_attention(q, k, v, scale=scale, enable_gqa=True)
+
+
 FAMILIES = {
     "convolutions": (convolution, ("s8",)),
+    "decoding": (decoding, ("bf16", "f16")),
     "distances": (distance, ("f32", "f16")),
     "kinds": (kind, tuple(KINDS)),
     "products": (product, ("bf16", "f16")),

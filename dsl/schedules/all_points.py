@@ -264,6 +264,11 @@ def _next_pow2(n: np.ndarray) -> np.ndarray:
     return np.exp2(np.ceil(np.log2(np.maximum(n, 1))))
 
 
+def _pow2_divisor(n: np.ndarray) -> np.ndarray:
+    whole = np.asarray(n).astype(np.int64)
+    return (whole & -whole).astype(np.float64)
+
+
 def _least(*values: Any) -> Any:
     return reduce(np.minimum, values)
 
@@ -288,5 +293,6 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "clamp": lambda x, low, high: _least(_greatest(x, low), high),
     "cdiv": lambda a, b: -(-a // b),
     "next_pow2": _next_pow2,
+    "pow2_divisor": _pow2_divisor,
 }
 """What a cost may do with arrays, beside `where`."""

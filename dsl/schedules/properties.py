@@ -432,7 +432,7 @@ class SplitParts(Takes):
     def read(self, setting: Setting, evaluate: Numbers) -> int:
         if not 1 <= len(setting.values) <= 2:
             message = f"'split' takes a number, and where the parts meet; here are {len(setting.values)} values"
-            raise TileError("schedule", setting.loc, message, "split p: 4, or split p: 4, cluster")
+            raise TileError("schedule", setting.loc, message, setting.row.example)
         parts = self.parts.read(replace(setting, values=setting.values[:1]), evaluate)
         meets = self.meeting.read(replace(setting, values=setting.values[1:]), evaluate) if setting.values[1:] else ""
         if meets != "cluster" or parts in (0, 1):

@@ -343,7 +343,8 @@ class Drawing:
         if self.chance(0.3) and "block(1)" in whole:
             lines.append(f"l2_group {self.pick([1, 2, 3, 8])}")
         if self.chance(0.35):
-            lines.append(f"split {nest[0] if self.chance(0.9) else nest[-1]}: {self.pick([1, 2, 3, 5, 'stream'])}")
+            parts = self.pick([1, 2, 3, 5, "stream", "2, cluster", "3, cluster", "4, cluster"])
+            lines.append(f"split {nest[0] if self.chance(0.9) else nest[-1]}: {parts}")
         lines += self.of_products(whole, nest[-1])
         return drawn
 

@@ -128,7 +128,7 @@ class HopperDrawing(Drawing):
         if self.chance(0.1):
             lines.append(f"order {self.pick(['ascending', 'descending'])}")
         if self.chance(0.03 if persistent else 0.3):
-            parts = self.pick([1, 2, 3, 5, *([] if clustered else ["stream"])])
+            parts = self.pick([1, 2, 3, 5, *([] if clustered else ["stream", "2, cluster", "3, cluster"])])
             lines.append(f"split {named.nest[0] if self.chance(0.9) else named.nest[-1]}: {parts}")
         return lines
 

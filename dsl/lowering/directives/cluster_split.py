@@ -125,27 +125,37 @@ class ClusterSplit(LoopShare):
     # ---- how accumulators are divided ----
 
     def _divide(self) -> None:
-        """Divides the accumulators along their last axis or their first one, if the code behind the loop can then be
-        computed in parts. Those that stay whole have fewer axes."""
+        """Chooses the axis along which the accumulators are divided. Those with fewer axes stay whole."""
         most = max(len(each.value.tile.shape) for each in self.found.values())
-        large = [each for each in self.found.values() if most and len(each.value.tile.shape) == most]
-        for axis in (most - 1, 0)[:most]:
-            for each in large:
-                each.axis = axis if each.parts_along(axis) else None
-            if all(each.axis is not None for each in large) and self._fits():
-                return
+        large = [each for each in self.found.values() if len(each.value.tile.shape) == most]
+        ways: dict[str, int | None] = {f"axis {axis}": axis for axis in (most - 1, 0)[:most] if self._fits(large, axis)}
+        ways["whole"] = None
+        rule, *_ = ways
+        why = "each block joins all of it" if rule == "whole" else "each block joins a part, and continues with it"
+        subject, loc = self.loop.regions[0].args[0].name or "loop", self.loop.loc
+        axis = self.function.choices.choose("divide", subject, ways, rule, loc=loc, because=why)
         for each in large:
-            each.axis = None
+            each.axis = axis
 
-    def _fits(self) -> bool:
-        """Whether the code behind the loop can be computed in parts of the accumulators."""
-        parts = {each.wide: [Value(each.type_of_part)] for each in self.found.values() if each.axis is not None}
+    def _fits(self, large: Sequence[_Accumulator], axis: int) -> bool:
+        """Whether the code behind the loop can be computed in parts of these accumulators along `axis`."""
+        if not all(each.parts_along(axis) for each in large):
+            return False
+        for each in large:
+            each.axis = axis
+        parts = {each.wide: [Value(each.type_of_part)] for each in large}
         try:
-            for each in self.found.values():
-                if each.axis is not None:
-                    self._region(each, parts)
+            for each in large:
+                self._region(each, parts)
+            for group in self.sums:
+                axes = [self.found[value].axis for value in group.values]
+                if group.whole and _divided_in(group.join, [*axes, *axes]) is None:
+                    return False
         except TileError:
             return False
+        finally:
+            for each in large:
+                each.axis = None
         return True
 
     def _region(self, of: _Accumulator, parts: Mapping[Wide, Sequence[Value]]) -> WideRegion:
@@ -204,10 +214,10 @@ class ClusterSplit(LoopShare):
         self, group: PartialSums, found: Sequence[_Accumulator], left: Sequence[Value], right: Sequence[Value]
     ) -> list[Value]:
         axes = [each.axis for each in found]
-        if not group.whole or not any(axis is not None for axis in axes):
+        parts = {each.part for each in found if each.axis is not None}
+        if not group.whole or not parts:
             return group.joined(self.b, left, right)
-        part = next(each.part for each in found if each.axis is not None)
-        return _JoinOfParts(self, group.join, part).run([*axes, *axes], [*left, *right])
+        return _JoinOfParts(self, group.join, parts.pop()).run([*axes, *axes], [*left, *right])
 
     def _compute_behind(self, totals: Mapping[Value, Sequence[Value]]) -> None:
         """Computes the code behind the loop: in parts, where it depends on an accumulator that is divided."""
@@ -231,25 +241,35 @@ class _JoinOfParts(PartMaker):
 
     def run(self, axes: Sequence[int | None], values: Sequence[Value]) -> list[Value]:
         """Returns what the function computes of `values`, of which those with an axis are parts along it."""
-        divided = dict[Value, int]()
+        divided = _divided_in(self.join, axes)
+        assert divided is not None  # checked when the axis was chosen
         for arg, axis, value in zip(self.join.args, axes, values, strict=True):
             if axis is None:
                 self.table[arg] = value
             else:
-                self.memo[arg, axis], divided[arg] = value, axis
+                self.memo[arg, axis] = value
         for op in self.join.ops[:-1]:
-            if not any(operand in divided for operand in op.operands):
+            if op.result not in divided:
                 self.b.place = (op.loc or self.b.loc, None)
                 self.table[op.result] = self.b.value(op.name, *map(self.now, op.operands), **op.attrs)
-                continue
-            value, axis = next((operand, divided[operand]) for operand in op.operands if operand in divided)
-            through = op.spec.elements.along
-            along = through(op, value, axis) if through is not None else None
-            if along is None or op.result not in along:
-                raise Unsplit(f"'{op.name}' mixes the elements of what it joins", "elementwise operations")
-            divided[op.result] = along[op.result]
         ends = zip(self.join.ops[-1].operands, axes, strict=False)
         return [self.now(value) if axis is None else self.of(value, axis) for value, axis in ends]
 
     def now(self, value: Value) -> Value:
         return self.table.get(value, value)
+
+
+def _divided_in(join: Block, axes: Sequence[int | None]) -> dict[Value, int] | None:
+    """Returns the values of a function that are divided if those of its arguments are that have an axis, with their
+    axes. Returns None if the function mixes the elements along such an axis."""
+    divided = {arg: axis for arg, axis in zip(join.args, axes, strict=True) if axis is not None}
+    for op in join.ops[:-1]:
+        for value in op.operands:
+            if value in divided:
+                through = op.spec.elements.along
+                along = through(op, value, divided[value]) if through is not None else None
+                if along is None or op.result not in along:
+                    return None
+                divided[op.result] = along[op.result]
+    ends = zip(join.ops[-1].operands, axes, strict=False)
+    return divided if all(divided.get(value) == axis for value, axis in ends) else None

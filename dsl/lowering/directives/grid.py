@@ -64,7 +64,7 @@ TILE = "tile"
 GROUPS = (1, 2, 4, 8, 16)
 MOST = 1024
 AT_ONCE = (0, 1, 2, 4)
-UNSEEN = "allocates", "checks", "meets", "exchanges"
+UNSEEN = "allocates", "checks", "joins", "meets", "exchanges"
 """What an operation does without a visible effect, so that several blocks may do it."""
 ORDERS = {"ascending": False, "descending": True}
 

@@ -76,7 +76,8 @@ def roles(function: Function, target: Target, levels: Sequence[PipelinedLoop]) -
         name = inner.loop.regions[0].args[0].name or "loop"
         count = sum(2 * level.stages for level in levels)  # two mbarriers a stage: full and free
         tile = shared_tile(b, f"{name}_pipeline", taken_names(function.body), SharedType((count,), U64))
-    tiles = [op for op in function.body.ops if op.spec.allocates or op.name in ("cluster_arrive", "cluster_wait")]
+    # All warps of a cluster meet at its start, also the producers.
+    tiles = [op for op in function.body.ops if op.spec.allocates or (op.spec.acts == "exchanges" and not op.results)]
     rest = without(function.body.ops, set(tiles))
     pipelines = _pipelines(function, b, tile, levels, main)
     _copy_ahead(b, loops, inner.head, rest)

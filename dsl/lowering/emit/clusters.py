@@ -39,7 +39,7 @@ def _arrive(w: Writer, op: Op) -> None:
     """Emits the start of a block of a cluster, with the mbarriers of its exchanges in loops."""
     exchanges = exchanges_in(w.function.body)
     for each in {each.operands[0]: each for each in exchanges}.values():  # an unrolled loop has copies of an exchange
-        if each.name == "cluster_scatter":
+        if "again" not in each.attrs:  # cluster_scatter
             begin_mbarriers(w, op, shared_base(w, each.operands[0]), [(0, 1)])
         elif each.attrs["again"]:
             readers = w.function.warps * each.attrs["blocks"]

@@ -192,10 +192,11 @@ def _place_scatter(a: Placing, op: Op) -> Placed:
     """A thread gets the elements that it has of its own block. Copies of an element are in other threads."""
     layouts: list[Layout | None] = []
     for group in groups_of_scatter(op):
-        shape = group[0].tile.shape
-        found = [layout for value in group if (layout := a.chosen(value)) is not None and layout.has_plain_copies]
-        layout = found[0] if found else Layout.default(shape, a.warps)
-        layouts += [layout if shape else None] * op.attrs["blocks"]
+        shape, layout = group[0].tile.shape, None
+        if shape:
+            found = [each for value in group if (each := a.chosen(value)) is not None and each.has_plain_copies]
+            layout = found[0] if found else Layout.default(shape, a.warps)
+        layouts += [layout] * op.attrs["blocks"]
     return [None, *layouts], layouts
 
 

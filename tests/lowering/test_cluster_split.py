@@ -1,0 +1,193 @@
+"""`split p: N, cluster`: the blocks of a cluster share the iterations of a loop, and each joins a part of the sums."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dsl
+from dsl.kernels.variant import Request
+from dsl.lowering.ir.location import TileError
+from dsl.lowering.passes import PASSES
+from dsl.studies.verify import verify_kernel
+from dsl.text.program import parse_program
+from tests.compile_and_run import compile_kernel
+from tests.lowering.test_split import PRODUCT, kernel_of, operands
+
+WGMMA = "TM, TN, TK, warps = {rows}, {columns}, 64, {warps}\n    instruction acc: wgmma"
+
+
+@pytest.mark.parametrize("type", ["f16", "s8"])
+@pytest.mark.parametrize("parts", [2, 3, 4, 8, 16])
+@pytest.mark.parametrize(("m", "n", "k"), [(70, 50, 300), (1, 1, 1), (64, 17, 97), (20, 20, 0)])
+def test_a_product_of_several_blocks_a_tile(type: str, parts: int, m: int, n: int, k: int) -> None:
+    """Also where a tile has fewer iterations than parts, or none. Three blocks share no tile of 32 x 16: each joins all
+    sums, and the first one stores them."""
+    args = operands(m, n, k, type)
+    kernel = kernel_of(PRODUCT.format(iterations="0, k, TK", parts=f"{parts}, cluster"), args)
+    found = kernel.run(**args)
+    assert found.grid == (-(-m // 32) * parts, -(-n // 16), 1) and not found.findings
+    assert np.array_equal(args["c"], args["a"].astype(np.int32) @ args["b"].astype(np.int32).T)
+    assert "st.async" in kernel.ptx and "atom" not in kernel.ptx
+
+
+def test_the_same_bits_in_each_run() -> None:
+    random = np.random.default_rng(0)
+    args: dict[str, Any] = {"c": np.zeros((33, 20), np.float32)}
+    args |= {name: random.standard_normal((rows, 200)).astype(np.float16) for name, rows in (("a", 33), ("b", 20))}
+    kernel = kernel_of(PRODUCT.format(iterations="0, k, TK", parts="4, cluster"), args)
+    made = set()
+    for seed in range(4):
+        args["c"][:] = 0
+        kernel.run(**args, seed=seed)
+        made.add(args["c"].tobytes())
+    assert len(made) == 1
+    assert np.allclose(args["c"], args["a"].astype(float) @ args["b"].astype(float).T, atol=1e-3)
+
+
+@pytest.mark.parametrize("iterations", ["32, k, TK", "0, minimum(k, i + TK), TK"])
+@pytest.mark.parametrize("lines", ["", "pipeline p: 3", "unroll p: 2", "stage a, b: registers", "peel p", "l2_group 4"])
+def test_other_directives_of_the_shorter_loop(iterations: str, lines: str) -> None:
+    """All blocks of a cluster have one `block(0)`, so the loop may depend on it."""
+    args = operands(70, 40, 210)
+    text = PRODUCT.format(iterations=iterations, parts="2, cluster") + (f"    {lines}\n" if lines else "")
+    kernel_of(text, args).run(**args)
+    wanted = np.zeros((70, 40))
+    for i in range(0, 70, 32):
+        first, last = (32, 210) if iterations.startswith("32") else (0, min(210, i + 32))
+        wanted[i : i + 32] = args["a"][i : i + 32, first:last].astype(float) @ args["b"][:, first:last].astype(float).T
+    assert np.array_equal(args["c"], wanted)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "warps", "parts"),
+    [(128, 128, 8, 2), (64, 96, 4, 3), (128, 192, 8, 2), (64, 80, 4, 5), (80, 64, 4, 5), (64, 64, 4, 4)],
+)
+def test_products_of_warp_groups(rows: int, columns: int, warps: int, parts: int) -> None:
+    """A tile of 192 columns has six parts of 32 for two blocks. That of 80 rows is computed transposed."""
+    text = PRODUCT.replace("warps = 2", WGMMA.format(rows=rows, columns=columns, warps=warps))
+    m, n, k = 2 * rows - 8, columns + 24, 64 * parts + 40
+    args, program = operands(m, n, k), parse_program(text.format(iterations="0, k, TK", parts=f"{parts}, cluster"))
+    module = dsl.Module(program, "emulator", "sm_90a")
+    kernel = module.compile("product", types={"T": "f16", "O": "f32"}, m=m, n=n, k=k)
+    found = kernel.run(**args)
+    assert not found.findings and "wgmma.mma_async" in kernel.ptx and "cp.async.bulk.tensor" in kernel.ptx
+    assert np.array_equal(args["c"], args["a"].astype(np.float32) @ args["b"].astype(np.float32).T)
+
+
+def test_threads_give_and_take_16_bytes_side_by_side() -> None:
+    """128 x 128 sums of 256 threads: 32 for the other block, and the stores of a warp are contiguous."""
+    text = PRODUCT.replace("warps = 2", WGMMA.format(rows=128, columns=128, warps=8))
+    program = parse_program(text.format(iterations="0, k, TK", parts="2, cluster"))
+    module = dsl.Module(program, "emulator", "sm_90a")
+    kernel = module.compile("product", types={"T": "f16", "O": "f32"}, m=128, n=128, k=256)
+    assert kernel.ptx.count("st.async") == 2 * 8 == kernel.ptx.count("complete_tx::bytes.v4.b32")
+    assert kernel.ptx.count("ld.shared.v4.b32") == 2 * 8
+
+
+SOFTMAX = """
+def meet(a, b):
+    top = maximum(a[0], b[0])
+    x, y = exp(a[0] - top), exp(b[0] - top)
+    return top, a[1] * x + b[1] * y, a[2] * x[:, None] + b[2] * y[:, None]
+
+kernel weighted(o: f32[r, d], x: f32[r, t], v: f32[t, d]; TM = 16, D = 32, TN = 16):
+    grid cdiv(r, TM)
+    i = block(0) * TM
+    m, l, acc = full(f32[TM], -3e38), zeros(f32[TM]), zeros(f32[TM, D])
+    for j in range(0, t, TN):
+        s = load(x[i : i + TM, j : j + TN], other=-inf)
+        top = maximum(m, max(s, axis=1))
+        e, shrink = exp(s - top[:, None]), exp(m - top)
+        m, l = top, l * shrink + sum(e, axis=1)
+        acc = acc * shrink[:, None] + sum(e[:, :, None] * v[j : j + TN, 0 : D][None, :, :], axis=1)
+    m, l, acc = joined(meet, (m, l, acc))
+    o[i : i + TM, 0 : D] = acc / l[:, None]
+
+schedule s of weighted:
+    warps = 2
+    split j: {parts}
+"""
+
+
+@pytest.mark.parametrize("parts", [2, 4, 8])
+def test_parts_that_a_function_joins(parts: int) -> None:
+    """The maxima and sums go to all blocks. Each block joins its own columns of the weighted sum."""
+    random = np.random.default_rng(1)
+    x, v = random.standard_normal((40, 200), np.float32), random.standard_normal((200, 32), np.float32)
+    args = {"o": np.full((40, 32), 7, np.float32), "x": x, "v": v}
+    kernel = kernel_of(SOFTMAX.format(parts=f"{parts}, cluster"), args)
+    found = kernel.run(**args)
+    e = np.exp(x - x.max(1, keepdims=True).astype(float))
+    assert not found.findings and np.allclose(args["o"], e / e.sum(1, keepdims=True) @ v, atol=1e-5)
+
+
+def test_a_function_that_mixes_columns_joins_whole_tiles() -> None:
+    """Its parts cannot be joined apart, so each block joins all, and the first one stores."""
+    mixed = "(a[2] + 0 * sum(b[2], axis=1, keepdims=true)) * x[:, None] +"
+    text = SOFTMAX.format(parts="2, cluster").replace("a[2] * x[:, None] +", mixed)
+    x, v = np.ones((20, 64), np.float32), np.ones((64, 32), np.float32)
+    args = {"o": np.zeros((20, 32), np.float32), "x": x, "v": v}
+    kernel = compile_kernel(text, args)
+    kernel_of(text, args).run(**args)
+    assert np.allclose(args["o"], 1) and kernel.variant.function.choices.keyed()["divide.j"].taken == "whole"
+
+
+TOTAL = """
+kernel total(out: f32[rows], x: f32[rows, cols]; N = 256):
+    grid rows
+    r = block(0)
+    s = zeros(f32[N])
+    for i in range(0, cols, N):
+        s = s + x[r, i : i + N]
+    out[r] = sum(s)
+
+schedule s of total:
+    warps = 2
+    split i: 4, cluster
+"""
+
+
+def test_a_scalar_that_all_blocks_join_and_the_first_one_stores() -> None:
+    x = np.arange(3 * 2000, dtype=np.float32).reshape(3, 2000) % 17
+    args = {"out": np.zeros(3, np.float32), "x": x}
+    found = kernel_of(TOTAL, args).run(**args)
+    assert found.grid == (12, 1, 1) and not found.findings and np.array_equal(args["out"], x.sum(1))
+
+
+def test_all_passes_mean_the_same() -> None:
+    program = parse_program(PRODUCT.format(iterations="0, k, TK", parts="4, cluster"))
+    request = Request("product", "s", {"m": 40, "n": 30, "k": 160}, {"T": "f16", "O": "f32"}, arch="sm_90")
+    found = verify_kernel(program, request, operands(40, 30, 160), most=2)
+    assert found.divergence is None and found.undecided is None and found.levels == len(PASSES)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("split p: 32, cluster", "a cluster has 1 to 16 blocks; this has 32"),
+        ("split p: 2, blocks", "split is one of memory, cluster, true, false"),
+        ("split p: 1, 2, 3", "'split' takes a number, and where the parts meet; here are 3 values"),
+    ],
+)
+def test_lines_that_say_no_number_of_blocks(line: str, message: str) -> None:
+    text = PRODUCT.format(iterations="0, k, TK", parts=2).replace("split p: 2", line)
+    with pytest.raises(TileError) as told:
+        kernel_of(text, operands(32, 16, 64))
+    assert message in str(told.value)
+
+
+def test_targets_without_clusters() -> None:
+    module = dsl.Module(parse_program(PRODUCT.format(iterations="0, k, TK", parts="2, cluster")), "emulator", "sm_80")
+    with pytest.raises(TileError, match="sm_80 has no clusters of blocks") as told:
+        module.compile("product", types={"T": "f16", "O": "f32"}, m=32, n=16, k=64)
+    assert told.value.hint == "split p: 2, memory"
+
+
+def test_what_each_block_would_do() -> None:
+    text = PRODUCT.format(iterations="0, k, TK", parts="2, cluster")
+    text = text.replace("    c[i : i + TM", '    print("{}", i)\n    c[i : i + TM')
+    with pytest.raises(TileError, match="each of them would do 'print'"):
+        kernel_of(text, operands(32, 16, 64))

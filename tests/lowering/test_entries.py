@@ -111,6 +111,8 @@ def test_a_tile_may_have_rows_of_several_pages() -> None:
     text = by_rows(PAGED.replace("TN = 32, P = 64", "TN = 64, P = 16").format(lines="pipeline j: 3"))
     kernel = piped(text, args, 3, arch="sm_80")
     assert {op.attrs["bytes"] for op in kernel.ops if op.name == "copy"} == {16}
+    loads = [op for op in kernel.ops if op.name == "load" and op.operands[0].name not in ("pages", "ends", "sv", "sx")]
+    assert not loads  # each thread loads the entries of the rows that it copies
     launch(kernel, args)
     assert np.array_equal(args["y"], wanted)
 

@@ -280,6 +280,48 @@ def test_a_table_that_is_staged_itself_arrives_too_late() -> None:
         compile_kernel(text.format(lines="stage v, pages: shared"), pages()[0], arch="sm_80")
 
 
+def loads_late(kernel: Kernel) -> bool:
+    """Whether a producer warp loads an entry in the iteration that copies what it says."""
+    (roles,) = (op for op in kernel.ops if op.name == "warp_specialize")
+    for loop in (op for op in walk(roles.regions[0]) if op.spec.control.counters):
+        ops = loop.regions[0].ops
+        corners = [value for op in ops if op.name == "tma_copy" for value in op.operands]
+        if corners and any(op.name == "load" for op in slice_of(ops, corners)):
+            return True
+    return False
+
+
+TMA = {"itself": "unroll j: 1", "three": "stage v, x: tma\n    pipeline j: 3", "tiles": "persistent 1"}
+
+
+@pytest.mark.parametrize("lines", TMA)
+def test_producer_warps_load_the_table(lines: str) -> None:
+    args, wanted = pages()
+    text = PAGED.replace("grid heads, batch", "grid heads * batch, 1").replace(
+        "block(0), block(1)", "block(0) % heads, block(0) // heads"
+    )
+    kernel = compile_kernel(text.format(lines=TMA[lines]), args, arch="sm_90")
+    assert kernel.count("tma_copy") and kernel.count("copy") == 0 and not loads_late(kernel)
+    (roles,) = (op for op in kernel.ops if op.name == "warp_specialize")
+    tables = [op.operands[0].name for op in walk(roles.regions[1]) if op.name == "load"]
+    assert "pages" not in tables  # the warps that multiply need no entry
+    launch(kernel, args, grid=(3, 1, 1) if lines == "tiles" else None)
+    assert np.array_equal(args["y"], wanted)
+
+
+@pytest.mark.parametrize("lines", ["unroll e: 1", "persistent 1"])
+def test_producer_warps_load_entries_of_entries(lines: str) -> None:
+    args, wanted = blocks()
+    text = SPARSE.replace("TM = 32, TN = 32, TK = 32", "TM = 64, TN = 32, TK = 32")
+    args["a"] = np.concatenate([args["a"], np.zeros_like(args["a"])], 1)
+    wanted = np.concatenate([wanted.reshape(3, 32, 64), np.zeros((3, 32, 64), np.float32)], 1).reshape(192, 64)
+    args["c"] = np.full_like(wanted, np.nan)
+    kernel = compile_kernel(text.format(lines=lines), args, arch="sm_90")
+    assert kernel.count("tma_copy") == 2 and not loads_late(kernel)
+    launch(kernel, args, grid=(2, 1, 1) if lines.startswith("persistent") else None)
+    assert np.array_equal(args["c"], wanted)
+
+
 def test_rows_of_several_pages_are_no_box() -> None:
     text = by_rows(PAGED.replace("TN = 32, P = 64", "TN = 64, P = 16").format(lines="stage v: tma"))
     with pytest.raises(TileError, match="an index tile") as told:

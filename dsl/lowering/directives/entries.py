@@ -17,9 +17,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from dsl.lowering.building.builder import Builder
+from dsl.lowering.building.iterations import carry, hand_on
 from dsl.lowering.directives.places import also
-from dsl.lowering.directives.slices import slice_of
-from dsl.lowering.ir.function import Function, Op, Value, walk
+from dsl.lowering.directives.slices import leaves_of, made_anew, slice_of, without
+from dsl.lowering.ir.fold import constant_of
+from dsl.lowering.ir.function import Block, Function, Op, Value, blocks_of, replace_uses, walk
 from dsl.lowering.ir.types import TableType, TensorType
 from dsl.lowering.ops import operand
 from dsl.lowering.ops.memory import writes
@@ -118,3 +120,48 @@ class Entries:
         there["mask"] = b.broadcast(on, offset.tile.shape) if mask is None else also(b, mask, on)
         cache, evict = load.attrs["cache"], load.attrs["evict"]
         return b.access("load", {"memory": load.operands[0], **there}, cache=cache, evict=evict).result
+
+
+def load_ahead(b: Builder, block: Block, places: Callable[[Block], Sequence[Value]]) -> None:
+    """Lets each loop in `block` carry the entries that its copies need. `places` returns what these copies of its body
+    read."""
+    for each in list(blocks_of(block)):
+        for loop in [op for op in each.ops if op.spec.control.counters]:
+            entries = Entries(b, loop.regions[0].ops, places(loop.regions[0]))
+            if entries.loads and _counts_up(loop, entries):
+                each.ops[each.ops.index(loop) : each.ops.index(loop)] = _carried(b, loop, entries)
+
+
+def _counts_up(loop: Op, entries: Entries) -> bool:
+    """Whether the counter alone says where the entries of the next round are."""
+    body, wanted = loop.regions[0], [v for load in entries.loads for v in load.operands]
+    step = constant_of(loop.operands[2])
+    return step is not None and step > 0 and leaves_of(slice_of(body.ops, wanted), wanted).isdisjoint(body.args[1:])
+
+
+def _carried(b: Builder, loop: Op, entries: Entries) -> list[Op]:
+    """Lets a loop carry entries. Returns the operations that load the first ones, before the loop."""
+    body, first, following = loop.regions[0], Block(), Block()
+    (start, stop, step), scope = loop.operands[:3], list(body.ops)
+
+    def at(number: int) -> Value:
+        return b.value("add", start, b.value("mul", b.constant(number, start.dtype), step)) if number else start
+
+    def anew(number: int, value: Value) -> Value:
+        table = entries.at(number) | {body.args[0]: at(number)}
+        return made_anew(b, slice_of(scope, [value]), table, value)
+
+    def exists(number: int) -> Value:
+        return b.value("lt", at(number), stop)
+
+    with b.region(first):
+        entries.begin(0, anew, exists)
+    entries.take(carry([loop], entries.values, [None] * len(entries.values)))
+    known, start = entries.at(), body.args[0]
+    with b.region(following):
+        entries.go_on(anew, exists)
+    body.ops = without(body.ops, set(entries.loads))
+    replace_uses(body, known)
+    body.ops[-1:-1] = following.ops
+    hand_on([loop], entries.values)
+    return first.ops

@@ -106,6 +106,17 @@ def test_pages_are_copied_ahead(lines: str, form: str, arch: str) -> None:
     assert np.array_equal(args["y"], wanted)
 
 
+@pytest.mark.parametrize("way", ["early", "late"])
+@pytest.mark.parametrize("form", ["pages", "rows"])
+def test_fragments_are_loaded_early_beside_entries(form: str, way: str) -> None:
+    text = PAGED.format(lines=f"pipeline j: 3\n    prefetch_fragments j: {way}\n    unroll j: 3")
+    args, wanted = pages()
+    kernel = piped(by_rows(text) if form == "rows" else text, args, 3, arch="sm_80")
+    assert any(op.attrs.get("stepped") == way for op in kernel.ops)
+    launch(kernel, args)
+    assert np.array_equal(args["y"], wanted)
+
+
 def test_a_tile_may_have_rows_of_several_pages() -> None:
     args, wanted = pages(p=16, tn=64, most=16)
     text = by_rows(PAGED.replace("TN = 32, P = 64", "TN = 64, P = 16").format(lines="pipeline j: 3"))

@@ -272,6 +272,22 @@ def test_what_the_kernel_writes_is_not_copied_ahead(line: str) -> None:
         assert np.array_equal(args["y"], wanted)
 
 
+def test_copies_stay_behind_what_orders_them() -> None:
+    """Another kernel may write the table or the pages until then."""
+    args, wanted = pages()
+    text = PAGED.replace("s32[batch];", "s32[batch], flags: s32[batch];").replace(
+        "        page =", "        seen = atomic_add(flags[b], 0, order=acquire, scope=system)\n        page ="
+    )
+    args["flags"] = np.zeros(4, np.int32)
+    for line in ("stage v: shared", "stage x: shared"):
+        with pytest.raises(TileError, match="it comes after 'atomic' in line 8, which orders it behind"):
+            compile_kernel(text.format(lines=line), args, arch="sm_80")
+    kernel = compile_kernel(text.format(lines="contract off"), args, arch="sm_80")
+    assert kernel.count("copy") == 0
+    launch(kernel, args)
+    assert np.array_equal(args["y"], wanted)
+
+
 @pytest.mark.parametrize(("way", "stages"), [("cache=volatile", None), ("evict=first", 3)])
 def test_entries_that_others_change_are_loaded_where_they_stand(way: str, stages: int | None) -> None:
     args, wanted = pages()

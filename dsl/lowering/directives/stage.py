@@ -30,7 +30,7 @@ from dsl.lowering.building.builder import Builder
 from dsl.lowering.directives.entries import unsteady, written_in
 from dsl.lowering.directives.halo import are_adjacent
 from dsl.lowering.directives.part_maker import PartMaker
-from dsl.lowering.directives.slices import impure, located, made_anew, reached, slice_of, without
+from dsl.lowering.directives.slices import impure, inside, located, made_anew, reached, slice_of, without
 from dsl.lowering.directives.staged import (
     Staged,
     copy,
@@ -405,6 +405,7 @@ class _Choosing:
         self.function, self.target, self.said = function, target, said
         self.facts, self.users = facts_now(function), uses(function.body)
         self.written = written_in(function)
+        self.acquires = {op for op in walk(function.body) if _acquires(op)}
         self.room = Ledger(function, target).left()
         self.boxes: dict[Op, tuple[str, str] | None] = {}  # why a load of wgmma is no TMA box
         self.lines: set[tuple[Value, Loc | None]] = set()  # tensor and source line of each load by TMA
@@ -554,6 +555,10 @@ class _Choosing:
             read = wrong.operands[0] if wrong.spec.access.kind == "read" else None
             more = f", and the kernel writes '{read.name}'" if read in self.written else ""
             return f"its place comes from '{wrong.name}'{in_line(wrong)}{more}", hint
+        acquires = [op for top in ops for op in (top, *inside(top)) if op in self.acquires] if self.acquires else []
+        if acquires:
+            why = f"it comes after '{acquires[0].name}'{in_line(acquires[0])}, which orders it behind what others write"
+            return why, f"stage {load.operands[0].name}: registers"
         if load.attrs["cache"] == "volatile":
             return "a load with cache=volatile must happen where it stands", "leave out the cache"
         if load.attrs["evict"]:
@@ -772,6 +777,11 @@ def _copies(b: Builder, facts: Analysis, each: Staged, source: Value | None, mas
             place = maker.of(each.place, len(each.place.tile.shape) - 1)
             part = None if box is None else box.columns(exact, each.axes, shape, first, each.run)
             copy(exact, each.tile, None, place, load.operands[0], there, on, box=part)
+
+
+def _acquires(op: Op) -> bool:
+    """Whether an operation orders later accesses behind those of other blocks, kernels or the host."""
+    return any(effect.kind == "acquire" for effect in op.spec.access.effects(op))
 
 
 def _is_zero(value: Value) -> bool:

@@ -524,7 +524,8 @@ class Planner:
         steps = self.taken_steps(rivals)
         if steps is None:
             return None
-        self.branch = next(each for each in branches if self.made[id(each)] is steps)
+        if self.branch is None:
+            self.branch = next(each for each in branches if self.made[id(each)] is steps)
         return Plan(steps, self.reasons)
 
     def rival(self, branch: ast.Branch) -> Rival:

@@ -21,6 +21,7 @@ from dsl.lab.space import SpaceChoice, calls, candidates
 from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.machines import SHIPPED, machine_numbers, machine_rows, own_rows, text_of_rows
 from dsl.lowering.ir.targets import TARGETS, target
+from dsl.runtime import LaunchError
 from dsl.schedules import compiled_cost
 from dsl.schedules.compiled_cost import CompiledCosts
 from dsl.text.program import dim_names, load, parse_program
@@ -389,6 +390,14 @@ def test_if_none_compiles_the_compiler_says_why() -> None:
     with pytest.raises(TileError) as raised:
         planned(1024, RIVALS + IMPOSSIBLE, "none")
     assert raised.value.errors[0].loc is not None
+
+
+def test_if_the_conditions_of_all_points_fail_the_launch_says_so() -> None:
+    text = KERNEL.replace("    i = block", "    assert n % 2 == 0\n    i = block")
+    text += "schedule s of scaled:\n    tune TILE in 128, 256\n    cost TILE\ndispatch d(y, x):\n    scaled with s\n"
+    x = np.ones(33, np.float32)
+    with pytest.raises(LaunchError, match="requires n % 2 == 0"):
+        dsl.parse(text, device="emulator").d(np.empty_like(x), x)
 
 
 @pytest.mark.parametrize("branch", ["greedy", "greedy, never"])

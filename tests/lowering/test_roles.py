@@ -270,8 +270,8 @@ def tile(*extents: int) -> str:
 
 PLAIN = tile(64, 64, 64, 4)
 LEFT, LOOP = "factor(a[i : i + TM, p : p + TK], T=T)", "    for p in range(0, k, TK):"
-BY_DATA = {"b: T[n, k];": "b: T[n, k], at: s32[n];", "        acc = dot": "        q = at[p // TK]\n        acc = dot",
-           "b[j : j + TN, p": "b[j + q : j + q + TN, p"}  # fmt: skip
+BY_DATA = {"b: T[n, k];": "b: T[n, k], at: s32[n];", "b[j : j + TN, p": "b[j + q : j + q + TN, p",
+           "        acc = dot": "        q = at[p // TK]\n        at[p // TK] = q\n        acc = dot"}  # fmt: skip
 
 
 def changed(source: str, changes: dict[str, str]) -> str:
@@ -288,7 +288,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "something else than zeros": (changed(PLAIN, {LEFT: "load(a[i : i + TM, p : p + TK], other=1.0)"}), {"m": 100},
                                   "something else than zeros"),
     "rows that begin anywhere": (PLAIN, {"k": 132}, "8 bytes of its rows are known to be aligned neighbours"),
-    "places that are data": (changed(PLAIN, BY_DATA), {}, "its place comes from 'load'"),
+    "places that change": (changed(PLAIN, BY_DATA), {}, "its place comes from 'load'.*, and the kernel writes 'at'"),
     "a bound that is a sum of a tile": (changed(PLAIN, {"range(0, k, TK)": "range(0, sum(arange(TK)) + k, TK)"}), {},
                                         "'reduce' decides what they copy"),
     "one of two": (changed(PLAIN, {"stage a, b: tma": "stage a: tma\n    stage b: shared"}), {},

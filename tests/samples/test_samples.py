@@ -122,6 +122,13 @@ def test_few_queries_whose_parts_a_function_joins(shape: str, arch: str) -> None
     check(program, program.examples[0], shape.split(), "emulator", arch=arch)
 
 
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("shape", ["", "s=3 p=128 most=3 heads=12 kv_heads=3", "d=72 p=16 most=9 SHARES=4"])
+def test_keys_and_values_in_pages(shape: str, arch: str) -> None:
+    program = loaded(SAMPLES.parent / "docs" / "examples" / "paged.tile")
+    check(program, program.examples[0], shape.split(), "emulator", arch=arch)
+
+
 def test_every_sample_says_what_its_code_costs() -> None:
     for path in SAMPLES.glob("*.tile"):
         lines = [line for example in loaded(path).examples for line in example.lines]

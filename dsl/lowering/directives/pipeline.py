@@ -15,17 +15,22 @@ body, directly followed by a wait for that group.
 loop counters, called the cursor, which are ahead of the loops' counters. If only the copies read the loop counters, the
 loop nest becomes one loop over all iterations. Otherwise the nest stays, and each of its loops carries the cursor.
 Nothing is copied past the last iteration.
+
+What a copy reads may come from tables, such as the pages of a cache. The loop carries their entries, which it loads one
+iteration earlier (`entries.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import reduce
 from itertools import pairwise
 
 from msgspec import Struct
 
 from dsl.lowering.building.builder import Builder
 from dsl.lowering.building.iterations import carry, hand_on, known_iterations
+from dsl.lowering.directives.entries import Entries, unsteady, written_in
 from dsl.lowering.directives.grid import TILE
 from dsl.lowering.directives.places import Split, also, is_linear, split
 from dsl.lowering.directives.resident import choose_resident
@@ -114,7 +119,7 @@ def pipeline(function: Function, target: Target) -> None:
     inserted. Raises TileError `schedule`, `shared` or `instruction` if a `pipeline` line is impossible for this
     kernel."""
     said = function.by_subject("pipeline", int)
-    found = list(_nests(function, function.body, [], said))
+    found = _nests(function, said)
     for name, stages in said.items():
         if stages > 1 and not any(name == c.name for nest in found for c in nest.counters):
             _refuse(function, name, stages, found)
@@ -160,26 +165,32 @@ def _remaining(function: Function, nests: Sequence[Nest], said: dict[str, int]) 
     """Finds `nests`, the loop nests that are not pipelined yet, in the rewritten function."""
     # If a name occurs twice, the pipelined loop comes first. So the last loop nests are the remaining ones.
     names = {nest.name for nest in nests}
-    now = [nest for nest in _nests(function, function.body, [], said) if nest.name in names]
+    now = [nest for nest in _nests(function, said) if nest.name in names]
     return now[len(now) - len(nests) :]
 
 
-def _nests(function: Function, block: Block, around: list[tuple[Op, Block]], said: dict[str, int]) -> list[Nest]:
+def _nests(function: Function, said: dict[str, int]) -> list[Nest]:
     """Finds the loop nests whose innermost body starts with copies. Surrounding loops belong to the nest if `pipeline`
     lines contain their names, too. The loop over a persistent block's tiles always belongs to it."""
+    return _nests_in(function.body, [], said, written_in(function))
+
+
+def _nests_in(
+    block: Block, around: list[tuple[Op, Block]], said: dict[str, int], written: Collection[Value]
+) -> list[Nest]:
     found: list[Nest] = []
     for op in block.ops:
         if not op.spec.control.counters:
-            found += [n for region in op.regions for n in _nests(function, region, [], said)]
+            found += [n for region in op.regions for n in _nests_in(region, [], said, written)]
             continue
         loops = [*around, (op, block)]
-        head = _head(op)
+        head = _head(op, written)
         if head is not None:
             first = len(loops) - 1
             while first and _joins(loops[first - 1][0], loops[first][0], said):
                 first -= 1
             found.append(Nest([loop for loop, _ in loops[first:]], loops[first][1], head))
-        found += _nests(function, op.regions[0], loops, said)
+        found += _nests_in(op.regions[0], loops, said, written)
     return found
 
 
@@ -188,9 +199,9 @@ def _joins(outer: Op, inner: Op, said: dict[str, int]) -> bool:
     return bool(outer.attrs.get("tiles")) or all(loop.regions[0].args[0].name in said for loop in (outer, inner))
 
 
-def _head(loop: Op) -> CopyHead | None:
+def _head(loop: Op, written: Collection[Value]) -> CopyHead | None:
     """Returns the copies at the start of a loop's body. Returns None unless they are one group, followed by a wait for
-    that group."""
+    that group. Entries of tables may be loaded before the copies."""
     copies: list[Op] = []
     commit: Op | None = None
     for op in loop.regions[0].ops:
@@ -200,7 +211,7 @@ def _head(loop: Op) -> CopyHead | None:
             commit = op
         elif op.spec.orders == "end" and commit is not None and op.attrs["groups"] == 0:
             return CopyHead(copies, commit, op)
-        elif not op.spec.pure:
+        elif unsteady([op], written) is not None:
             return None
     return None
 
@@ -348,12 +359,14 @@ def _misfit(function: Function, facts: Analysis, nest: Nest) -> tuple[str, str] 
             return wrong
     carried = {v for loop in nest.loops for v in loop.regions[0].args[1:]}
     carried |= {v for loop in nest.loops[1:] for v in loop.results}
-    wanted = [v for copy in nest.head.copies for v in source_of(copy)]
-    wanted += [v for loop in nest.loops[1:] for v in loop.operands[:2]]
+    bounds = [v for loop in nest.loops[1:] for v in loop.operands[:2]]
+    wanted = [v for copy in nest.head.copies for v in source_of(copy)] + bounds
     part = slice_of(nest.scope, wanted)
-    found = impure(part)
+    found = unsteady(part, written_in(function)) or impure(slice_of(nest.scope, bounds))
     if found is not None:
         return f"what it copies is found by '{found.name}'", "compute the place from the counter"
+    if impure(part) is not None and nest.is_tiles and not nest.head.is_tma:
+        return "the entries that say what it copies are loaded anew for each tile", "name the inner loop alone"
     by = sorted(v.name or "a value" for v in leaves_of(part, wanted) & carried)
     if by:
         return f"what it copies depends on '{by[0]}', which a loop carries", "compute the place from the counter"
@@ -436,7 +449,7 @@ class _Pipeline:
     copies fill. `scope` contains the operations in the loops. `kept` contains scalars that need a division and change
     only with the outer loops: they are part of the cursor. `splits` maps a copy to its addresses, split into a
     loop-invariant tile and a scalar. `moves` maps a copy to that scalar for the current iteration, if the loop carries
-    the scalar.
+    the scalar. `entries` are the entries of tables that say what the copies read.
     """
 
     def __init__(self, function: Function, nest: Nest, stages: int, facts: Analysis):
@@ -446,6 +459,7 @@ class _Pipeline:
         self.kept: list[Value] = []
         self.splits: dict[Op, Split] = {}
         self.moves: dict[Op, Value] = {}
+        self.entries = Entries(self.b, self.scope, [v for copy in nest.head.copies for v in source_of(copy)])
 
     @property
     def steps(self) -> list[int]:
@@ -475,11 +489,15 @@ class _Pipeline:
         before, inside = Block(), Block()
         with b.region(before):
             self._split_places()
+            self._first_entries([start])
             for s in range(ahead):
-                self._fetch(b.index(s), [b.value("add", start, b.index(s * step))])
+                cursor = [b.value("add", start, b.index(s * step))]
+                self._fetch(b.index(s), cursor)
+                self.entries.move()
             iterations = b.cdiv(b.value("sub", stop, start), b.index(step))
             zero, one = b.index(0), b.index(1)
         iteration = Value(TileType((), INDEX), name=counter.name)
+        self.entries.take(carry([loop], self.entries.values, [None] * len(self.entries.values)))
 
         def at(number: Value) -> Value:
             return b.value("add", start, b.value("mul", number, b.index(step)))
@@ -491,9 +509,11 @@ class _Pipeline:
             b.op("wait", groups=ahead - 1)
             write = b.value("add", iteration, b.index(ahead))
             self._fetch(write, [at(write)], ahead=True)
+            self._next_entries([at(write)])
             here = b.own(at(iteration))
             here.stands_for(counter)
         self._rebuild(body, inside.ops, iteration, {counter: here})
+        hand_on([loop], self.entries.values)
         body.args[0] = iteration
         loop.operands[:3] = [zero, iterations, one]
         loop.attrs = loop.attrs | {"stages": self.stages, "nest": 1}
@@ -611,16 +631,17 @@ class _Pipeline:
             for level in range(len(loops)):
                 cursor.append(self._bound(level, 0, cursor))
             cursor += [self._anew(value, cursor) for value in self.kept]
-            for s in range(ahead):
-                self._fetch(b.index(s), cursor)
-                cursor = self._next(cursor)
+            cursor = self._first_rounds(cursor)
             states: list[Value] = [b.index(0), *cursor]
         names = [f"{self.nest.name}_iteration", *(f"{c.name}_ahead" for c in [*self.nest.counters, *self.kept])]
-        iteration, *cursor = carry(loops, states, names)
+        entries = self.entries.values
+        iteration, *args = carry(loops, [*states, *entries], [*names, *[None] * len(entries)])
+        cursor = args[: len(cursor)]
+        self.entries.take(args[len(cursor) :])
         with b.region(inside):
             b.op("wait", groups=ahead - 1)
             self._fetch(b.value("add", iteration, b.index(ahead)), cursor, ahead=True)
-            following = [b.value("add", iteration, b.index(1)), *self._next(cursor)]
+            following = [b.value("add", iteration, b.index(1)), *self._after(cursor), *self.entries.values]
         self._rebuild(loops[-1].regions[0], inside.ops, iteration, {})
         hand_on(loops, following)
         loops[-1].attrs = loops[-1].attrs | {"nest": len(loops)}
@@ -651,7 +672,7 @@ class _Pipeline:
         """Returns an iteration's operations with effects, except the copies, and the operations on which they
         depend."""
         rest = without(self.nest.inner.regions[0].ops, self.nest.head.ops)
-        effects = [op for op in rest if not op.spec.pure]
+        effects = [op for op in rest if not op.spec.pure and op not in self.entries.loads]
         needed = {*effects, *slice_of(rest, [v for op in effects for v in reads(op)])}
         return [op for op in rest if op in needed]
 
@@ -669,25 +690,24 @@ class _Pipeline:
                 cursor.append(self._bound(level, 0, cursor))
                 iterations = _Iterations(b, cursor[level], self._bound(level, 1, cursor), step, {})
                 total = b.value("mul", total, iterations.count)
-            for s in range(ahead):
-                self._fetch(b.index(s), cursor)
-                cursor = self._next(cursor)
+            cursor = self._first_rounds(cursor)
             starts = [b.index(0), total, b.index(1), *loops[0].operands[3:]]
             kinds = self._kinds_of_moves()
             moved = self._moves(cursor)
         names: list[str | None] = [f"{c.name}_ahead" for c in self.nest.counters]
         firsts = list(dict.fromkeys(kinds.values()))
-        states = [*cursor, *(moved[copy] for copy in firsts)]
-        args = carry([inner], states, [*names, *[None] * len(firsts)])
-        cursor, carried = args[: len(cursor)], dict(zip(firsts, args[len(cursor) :], strict=True))
+        states = [*cursor, *(moved[copy] for copy in firsts), *self.entries.values]
+        args = carry([inner], states, [*names, *[None] * (len(states) - len(names))])
+        cursor, carried = args[: len(cursor)], dict(zip(firsts, args[len(cursor) :], strict=False))
+        self.entries.take(args[len(cursor) + len(firsts) :])
         iteration = Value(TileType((), INDEX), name=body.args[0].name)
         with b.region(inside):
             b.op("wait", groups=ahead - 1)
             self.moves = {copy: carried[first] for copy, first in kinds.items()}
             self._fetch(b.value("add", iteration, b.index(ahead)), cursor, ahead=True)
-            following = self._next(cursor)
+            following = self._after(cursor)
             moved = self._moves(following)
-            following += [moved[copy] for copy in carried]
+            following += [*(moved[copy] for copy in carried), *self.entries.values]
         inner.operands = [*starts, *inner.operands[len(starts) :]]  # last, as the code above reads the old bounds
         body.args[0], body.ops = iteration, [*inside.ops, *rest]
         read_stage(body, self.rings, iteration)
@@ -711,7 +731,12 @@ class _Pipeline:
 
     def _moves(self, cursor: Sequence[Value]) -> dict[Op, Value]:
         """Computes for each copy the scalar that is added to its addresses in the iteration at `cursor`."""
-        return {copy: self._anew(parts.move, cursor) for copy, parts in self.splits.items()}
+        # A scalar that comes from an entry is not carried: the round that loads an entry must not wait for it.
+        return {
+            copy: self._anew(parts.move, cursor)
+            for copy, parts in self.splits.items()
+            if impure(slice_of(self.scope, [parts.move])) is None
+        }
 
     def _moving(self, ops: list[Op]) -> set[Op]:
         """Returns the operations in `ops` that depend on a counter or a carried value of the loops."""
@@ -737,7 +762,8 @@ class _Pipeline:
         # warps, 96 MMAs).
         for copy in [] if self._is_linear() else self.nest.head.copies:
             self.b.place, source = (located(self.function, copy), None), operand(copy, "source")
-            found = None if source is None else split(self.b, self.scope, self.nest.counters, source)
+            moving = [*self.nest.counters, *self.entries.results]
+            found = None if source is None else split(self.b, self.scope, moving, source)
             if found is not None:
                 self.splits[copy] = found
                 self.scope += found.ops
@@ -750,7 +776,7 @@ class _Pipeline:
         inner = self.nest.counters[-1]
         wanted = [v for copy in self.nest.head.copies for v in source_of(copy)]
         part = slice_of(self.scope, wanted)
-        moves, divided = {inner}, set[Value]()
+        moves, divided = {inner, *self.entries.results}, set[Value]()
         for op in part:
             if moves.intersection(op.operands):
                 moves.update(op.results)
@@ -769,10 +795,11 @@ class _Pipeline:
         value = self.nest.loops[level].operands[which]
         return self._anew(value, cursor[:level]) if level else value
 
-    def _anew(self, value: Value, cursor: Sequence[Value]) -> Value:
-        """Recomputes a value of the innermost loop for the counters `cursor`."""
+    def _anew(self, value: Value, cursor: Sequence[Value], number: int = 0) -> Value:
+        """Recomputes a value of the innermost loop for the counters `cursor`. This is the iteration `number` iterations
+        after the one that the next copies are for."""
         counters = len(self.nest.counters)
-        table = dict(zip(self.nest.counters, cursor, strict=False))
+        table = self.entries.at(number) | dict(zip(self.nest.counters, cursor, strict=False))
         table |= dict(zip(self.kept, cursor[counters:], strict=False))
         return made_anew(self.b, slice_of(self.scope, [value]), table, value)
 
@@ -810,6 +837,10 @@ class _Pipeline:
 
         Copies nothing if that iteration does not exist.
         """
+        self._copy(stage, lambda value: self._anew(value, cursor), self._bounds(cursor), None, ahead)
+
+    def _bounds(self, cursor: Sequence[Value]) -> list[tuple[int, Value, Value]]:
+        """Returns each loop in which `cursor` may be past the last iteration: its level, its counter and its stop."""
         bounds: list[tuple[int, Value, Value]] = []
         for level, loop in enumerate(self.nest.loops):
             # When an inner counter reaches its stop, the cursor advances the outer counter and resets the inner one. So
@@ -817,7 +848,60 @@ class _Pipeline:
             if not level or may_be_empty(self.facts, loop):
                 at = self._bound(level, 0, cursor) if level else cursor[0]
                 bounds.append((level, at, self._bound(level, 1, cursor)))
-        self._copy(stage, lambda value: self._anew(value, cursor), bounds, None, ahead)
+        return bounds
+
+    def _first_rounds(self, cursor: Sequence[Value]) -> list[Value]:
+        """Copies the data of the first iterations, before the loops. Returns the cursor of the next copies."""
+        known = self._first_entries(cursor)
+        for s in range(self.stages - 1):
+            cursor = known[s]
+            self._fetch(self.b.index(s), cursor)
+            known = self._cursors(known, s + 2)
+            self.entries.move()
+        return list(known[self.stages - 1])
+
+    def _first_entries(self, cursor: Sequence[Value]) -> list[Sequence[Value]]:
+        """Loads the entries for the copies before the loops, the first of which are those of the iteration at `cursor`,
+        and for those that the loops start with. Returns the cursors that this took."""
+        if not self.entries.loads:
+            return [cursor]
+        ahead = self.stages - 1  # all at once: each copy would wait for the entry after the one before
+        known = self._cursors([cursor], self.entries.most + ahead)
+        self.entries.begin(ahead, self._anew_at(known), self._exists(known))
+        return known
+
+    def _next_entries(self, *cursors: Sequence[Value]) -> None:
+        """Loads the entries for the copies after those of the iteration at the first cursor. The next cursor may
+        follow."""
+        if self.entries.loads:
+            known = self._cursors(cursors, self.entries.most + 1)
+            self.entries.go_on(self._anew_at(known), self._exists(known))
+
+    def _after(self, cursor: Sequence[Value]) -> list[Value]:
+        """Loads the entries for the copies after those of the iteration at `cursor`. Returns the next cursor."""
+        following = self._next(cursor)
+        self._next_entries(cursor, following)
+        return following
+
+    def _cursors(self, known: Sequence[Sequence[Value]], count: int) -> list[Sequence[Value]]:
+        """Returns the cursors of `count` iterations. Those in `known` are the first."""
+        cursors = list(known)
+        while len(cursors) < count:
+            cursors.append(self._next(cursors[-1]))
+        return cursors
+
+    def _anew_at(self, cursors: Sequence[Sequence[Value]]) -> Callable[[int, Value], Value]:
+        """Returns a function that recomputes a value for the cursor with a number."""
+        return lambda number, value: self._anew(value, cursors[number], number)
+
+    def _exists(self, cursors: Sequence[Sequence[Value]]) -> Callable[[int], Value]:
+        """Returns a function that computes whether there is an iteration at the cursor with a number."""
+
+        def exists(number: int) -> Value:
+            inside = [self.b.value("lt", at, end) for _, at, end in self._bounds(cursors[number])]
+            return reduce(lambda a, b: self.b.value("and", a, b), inside)
+
+        return exists
 
     def _fetch_of(
         self, stage: Value, iterations: _Iterations, number: Value, ends: bool, condition: Value | None

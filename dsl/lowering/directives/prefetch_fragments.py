@@ -21,13 +21,14 @@ from math import prod
 
 from dsl.lowering.building.builder import Builder
 from dsl.lowering.building.iterations import carry, hand_on
+from dsl.lowering.directives.entries import is_entry, written_in
 from dsl.lowering.directives.part_maker import PartMaker
 from dsl.lowering.directives.places import scalar_of
-from dsl.lowering.directives.slices import impure, located, made_anew, slice_of
+from dsl.lowering.directives.slices import impure, located, made_anew, reached, slice_of
 from dsl.lowering.directives.staged import copy as make_copy
-from dsl.lowering.ir.function import Block, Function, Op, Value, in_line, walk
+from dsl.lowering.ir.function import Block, Function, Op, Value, in_line, uses, walk
 from dsl.lowering.ir.location import TileError
-from dsl.lowering.ir.types import SharedType
+from dsl.lowering.ir.types import SharedType, TileType
 from dsl.lowering.known.facts import facts_now
 from dsl.lowering.ops import operand
 from dsl.lowering.plan.products import is_wgmma
@@ -240,10 +241,11 @@ class _Iteration:
 
     def _misfit_of_rest(self, loads: set[Op]) -> tuple[str, str] | None:
         """Returns the reason why another operation prevents the rewrite, and a hint, or None. Only MMAs may depend on
-        the loads. All other operations must be pure, so that they can move in front of the MMAs."""
+        the loads. All other operations must be pure, or load entries of tables, so that they can move in front of the
+        MMAs."""
         end = self.body.ops[-1]
         made = {r for op in loads for r in op.results}
-        ahead = {*self.copies, *self.commits, *self.waits, end}
+        ahead, entries = {*self.copies, *self.commits, *self.waits, end}, self._entries()
         for op in self.body.ops:
             if op in loads or op in self.products:
                 self.gone.add(op)
@@ -253,9 +255,23 @@ class _Iteration:
                     return f"an iteration goes on with '{op.name}' after its MMAs", "do it after the loop"
                 self.gone.add(op)
                 made.update(op.results)
-            elif op not in ahead and not op.spec.pure:
+            elif op not in ahead and not op.spec.pure and op not in entries:
                 return f"an iteration does '{op.name}' besides", "leave it out of the loop"
         return self._misfit_of_sums(made) or self._misfit_of_places(loads)
+
+    def _entries(self) -> set[Op]:
+        """Returns the loads of tables whose entries only a later iteration reads, or nothing any more, since copies of
+        their own iteration read those that the loop carries."""
+        end, users, written = self.body.ops[-1], uses(self.body), written_in(self.function)
+        loads = [op for op in self.body.ops if is_entry(op, written)]
+
+        def readers(value: Value) -> list[Op]:
+            return [op for op in users.get(value, ()) if op is not end or value.op not in loads]
+
+        def following(op: Op) -> list[Op]:
+            return [reader for result in op.results for reader in readers(result)]
+
+        return {op for op in loads if all(each.spec.pure or each in loads for each in reached([op], following))}
 
     def _misfit_of_sums(self, made: set[Value]) -> tuple[str, str] | None:
         """Returns the reason why an accumulator prevents the rewrite, and a hint, or None. The loop must carry each
@@ -275,6 +291,16 @@ class _Iteration:
         places = [v for load in loads for v in load.operands[1:]]
         wrong = impure(slice_of([op for op in self.body.ops if op not in self.gone], places))
         return None if wrong is None else (f"places come from '{wrong.name}'", "compute them from the counter")
+
+
+def _is_carried(value: Value) -> bool:
+    """Whether a tile is computed from tiles that a loop carries."""
+
+    def tiles(value: Value) -> list[Value]:
+        operands = [] if value.op is None else value.op.operands
+        return [each for each in operands if isinstance(each.type, TileType) and each.tile.shape]
+
+    return any(each.op is None for each in reached([value], tiles))
 
 
 class _Steps(PartMaker):
@@ -418,7 +444,8 @@ class _Stepping:
             assert source is not None
             count, *row = source.tile.shape
             at_once = self.iteration.function.threads * COPY_BYTES * 8 // (prod(row) * copy.operands[0].dtype.bits)
-            rows = min(count, max(1, at_once))
+            # Which rows a tile gathers is a tile that the loop carries. It has no parts.
+            rows = count if _is_carried(source) else min(count, max(1, at_once))
             pieces += [(copy, first, rows) for first in range(0, count, rows)]
         return [(i * places // len(pieces), *piece) for i, piece in enumerate(pieces)]
 

@@ -9,8 +9,9 @@
                                                                             store c
 
 The producer and the consumer both execute the loops around the copies. The producer's loops contain only the copies,
-and the scalars that determine which TMA boxes are copied. The consumer's loops contain all other operations. Each warp
-role has its own count of the pipeline's iterations, which continues from tile to tile.
+and the scalars that determine which TMA boxes are copied. It loads entries of tables by itself, one iteration ahead
+(`entries.py`). The consumer's loops contain all other operations. Each warp role has its own count of the pipeline's
+iterations, which continues from tile to tile.
 
 Outer loops may copy, too: in attention, a persistent block copies the queries of each tile. Each loop with copies then
 has its own pipeline, and one shared tile contains the mbarriers of all pipelines. In an outer loop, the consumer
@@ -29,6 +30,7 @@ from msgspec import Struct
 
 from dsl.lowering.building.builder import Builder
 from dsl.lowering.building.iterations import carry, hand_on
+from dsl.lowering.directives.entries import load_ahead
 from dsl.lowering.directives.multicast import multicast
 from dsl.lowering.directives.resident import copied_ahead
 from dsl.lowering.directives.slices import around, inside, located, without
@@ -262,7 +264,14 @@ def _fetching(function: Function, main: Block, pipelines: list[_RingPipeline]) -
         value.origin = value.name = None  # names and `dsl verify` refer to the consumer's value
     _copy_boxes(function, fetch, pipelines, same)
     _keep_copies(fetch, {op.operands[0] for op in walk(main) if writes(op)})
+    load_ahead(Builder(located(function, main.ops[-1])), fetch, _corners)
     return fetch, same
+
+
+def _corners(body: Block) -> list[Value]:
+    """Returns the values that say which boxes a loop's body copies."""
+    copies = [op for op in body.ops if op.spec.access.at_pipeline == "fill" and "box" in op.attrs]
+    return [value for op in copies for value in CopiedBox.of(op).operands.values() if value is not None]
 
 
 def _await_readers(b: Builder, fetch: Block, pipelines: list[_RingPipeline], same: dict[Value, Value]) -> None:

@@ -12,6 +12,8 @@ If the load is before a loop, it becomes a copy, and each use in the loop loads 
 shared` keeps the queries of attention out of the registers. If the load is after a loop, its copy starts before the
 loop and arrives during the loop. Example: `stage z: shared` for a tensor z that is added to accumulators.
 
+What the copies read may come from tables that the kernel does not write, such as the pages of a cache (`entries.py`).
+
 `pipeline` then starts the copies some iterations earlier. By default, a load is staged if an MMA uses its result. A
 16-bit result of an MMA is staged by default if the MMA's operand b is not contiguous along k.
 """
@@ -25,9 +27,10 @@ from typing import Any
 from msgspec.structs import replace
 
 from dsl.lowering.building.builder import Builder
+from dsl.lowering.directives.entries import unsteady, written_in
 from dsl.lowering.directives.halo import are_adjacent
 from dsl.lowering.directives.part_maker import PartMaker
-from dsl.lowering.directives.slices import impure, located, made_anew, reached, slice_of, without
+from dsl.lowering.directives.slices import impure, inside, located, made_anew, reached, slice_of, without
 from dsl.lowering.directives.staged import (
     Staged,
     copy,
@@ -65,7 +68,6 @@ from dsl.lowering.ir.types import SharedType, TensorType, TileType
 from dsl.lowering.known.facts import Analysis, facts_now
 from dsl.lowering.ops import operand
 from dsl.lowering.ops.control import started
-from dsl.lowering.ops.memory import writes
 from dsl.lowering.plan.ledger import Ledger, tile_bytes
 from dsl.lowering.plan.products import are_nested, flaw_of_loops, is_wgmma, names_of_product
 from dsl.lowering.plan.tile_loads import (
@@ -402,7 +404,8 @@ class _Choosing:
     def __init__(self, function: Function, target: Target, said: dict[str, str]):
         self.function, self.target, self.said = function, target, said
         self.facts, self.users = facts_now(function), uses(function.body)
-        self.written = {op.operands[0] for op in walk(function.body) if writes(op)}
+        self.written = written_in(function)
+        self.acquires = {op for op in walk(function.body) if _acquires(op)}
         self.room = Ledger(function, target).left()
         self.boxes: dict[Op, tuple[str, str] | None] = {}  # why a load of wgmma is no TMA box
         self.lines: set[tuple[Value, Loc | None]] = set()  # tensor and source line of each load by TMA
@@ -476,8 +479,7 @@ class _Choosing:
         Copies of one loop share a wait. So either all of them are TMA boxes, or none is."""
         together: dict[Op, list[Op]] = {}
         for loop, load in found:
-            word = self.said.get(load.operands[0].name or "")
-            if word in ("shared", TMA) or (word is None and feeds_product(load, self.users)):
+            if self.may_be_staged(load):
                 together.setdefault(loop, []).append(load)
         flaw_of_all = flaw_of_loops(self.function, together) or self.flaw_of_rings(together)
         beside = None if flaw_of_all is None else (flaw_of_all, "")
@@ -547,10 +549,16 @@ class _Choosing:
         """Checks whether a load can be staged. Returns None if it can, otherwise the reason why not and a hint. The
         copy replaces the load if `body` is None. Otherwise it is at the start of the loop body `body`."""
         ops = [] if body is None else body.ops[: body.ops.index(load)]
-        wrong = impure(slice_of(ops, place_of(load)))
+        wrong = self.unsteady(slice_of(ops, place_of(load)))
         if wrong is not None:
             hint = "compute the place before the loop, or from its counter"
-            return f"its place comes from '{wrong.name}'{in_line(wrong)}", hint
+            read = wrong.operands[0] if wrong.spec.access.kind == "read" else None
+            more = f", and the kernel writes '{read.name}'" if read in self.written else ""
+            return f"its place comes from '{wrong.name}'{in_line(wrong)}{more}", hint
+        acquires = [op for top in ops for op in (top, *inside(top)) if op in self.acquires] if self.acquires else []
+        if acquires:
+            why = f"it comes after '{acquires[0].name}'{in_line(acquires[0])}, which orders it behind what others write"
+            return why, f"stage {load.operands[0].name}: registers"
         if load.attrs["cache"] == "volatile":
             return "a load with cache=volatile must happen where it stands", "leave out the cache"
         if load.attrs["evict"]:
@@ -558,6 +566,16 @@ class _Choosing:
         if load.operands[0] in self.written:
             return "the kernel writes it, and a copy would read it earlier", f"stage {load.operands[0].name}: registers"
         return self.no_room(load)
+
+    def unsteady(self, part: list[Op]) -> Op | None:
+        """Returns the first operation of a slice that cannot move to the start of a loop's body, or None. Entries of
+        tables can, if they are not staged themselves: those arrive later."""
+        staged = [op for op in part if is_load(op) and self.may_be_staged(op)]
+        return staged[0] if staged else unsteady(part, self.written)
+
+    def may_be_staged(self, load: Op) -> bool:
+        word = self.said.get(load.operands[0].name or "")
+        return word in ("shared", TMA) or (word is None and feeds_product(load, self.users))
 
     def no_room(self, load: Op) -> tuple[str, str] | None:
         """Returns a reason and a hint if the load's tile does not fit into the remaining shared memory, otherwise
@@ -759,6 +777,11 @@ def _copies(b: Builder, facts: Analysis, each: Staged, source: Value | None, mas
             place = maker.of(each.place, len(each.place.tile.shape) - 1)
             part = None if box is None else box.columns(exact, each.axes, shape, first, each.run)
             copy(exact, each.tile, None, place, load.operands[0], there, on, box=part)
+
+
+def _acquires(op: Op) -> bool:
+    """Whether an operation orders later accesses behind those of other blocks, kernels or the host."""
+    return any(effect.kind == "acquire" for effect in op.spec.access.effects(op))
 
 
 def _is_zero(value: Value) -> bool:

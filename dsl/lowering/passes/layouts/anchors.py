@@ -29,13 +29,14 @@ from dsl.lowering.ir.types import TileType
 from dsl.lowering.known.facts import Analysis
 from dsl.lowering.layouts.layout import Layout, LayoutError, flaw_of_layout
 from dsl.lowering.machine.tensor_cores import Mma, accumulator, fitting, product, replicated, splits_of_warps
+from dsl.lowering.ops import operand
 from dsl.lowering.ops.control import started
 from dsl.lowering.ops.matrix import product_of
 from dsl.lowering.ops.memory import moved_by, space_of
 from dsl.lowering.passes.layouts.spread import Layouts
 from dsl.lowering.plan.products import is_wgmma, names_of_product
 from dsl.lowering.plan.tile_loads import is_store
-from dsl.lowering.shared.access_width import lies_along, masked_groups, offset_of
+from dsl.lowering.shared.access_width import ASYNC_BYTES, lies_along, masked_groups, offset_of
 
 
 def choose_layouts(function: Function, target: Target) -> Layouts:
@@ -98,6 +99,41 @@ def access_vector(analysis: Analysis, op: Op, warps: int) -> tuple[int, int]:
     return best, fast
 
 
+def copy_layout(function: Function, analysis: Analysis, op: Op) -> Layout:
+    """Returns the layout of an asynchronous copy. Each thread copies up to 16 bytes that are contiguous in both
+    memories. A schedule may pin this layout under the name NAME.copy."""
+    offset, source = offset_of(op), operand(op, "source")
+    assert source is not None
+    shape = offset.tile.shape
+    pin = function.pins.get(f"{op.operands[0].name}.copy")
+    if pin is not None:
+        return resolve_pin(pin, shape, function.warps)
+    size = op.operands[0].dtype.bytes
+    there, here = analysis.of(source), analysis.of(offset)
+    under = masked_groups(analysis, op, shape)
+    axis = len(shape) - 1
+    # A thread copies elements along the last axis, even if another axis has longer contiguous runs in memory.
+    # `cp.async` needs contiguous elements on both sides, and rows of shared tiles are along the last axis. A line
+    # of 128 bytes takes one pass over the banks, while rows of 64 bytes take twice as many passes
+    # (docs/measurements.md, "Passes over the banks"). If the parts of a row are separate in memory, the copy goes
+    # part by part. The same part of the next row may follow in memory, as with blocked channels.
+    width = min(there.run[axis], there.start[axis], here.run[axis], here.start[axis], under[axis], 16 // size or 1)
+    widths = [1 << i for i in reversed(range(max(width, 1).bit_length()))]
+    if function.word("require") == "async":
+        widths = [each for each in widths if each * size in ASYNC_BYTES] or widths[:1]
+    chosen = function.choices.choose(
+        "vector",
+        subject_of(op),
+        {str(each): each for each in widths},
+        str(widths[0]),
+        loc=op.loc,
+        because="neighbours in both memories, up to 16 bytes",
+        costs={str(each): ceil(offset.tile.size / (function.threads * each)) for each in widths},
+        unit="accesses a thread",
+    )
+    return Layout.default(shape, function.warps, chosen, axis, run=min(max(there.run[axis], chosen), shape[axis]))
+
+
 class VectorSubject(Struct, frozen=True):
     """The data that a plug-in receives for a `vector` choice: the type of the tile, the operation that computes or
     accesses it, and the number of warps of a block. `axis` is the axis along which elements are contiguous in memory.
@@ -158,6 +194,7 @@ class _Anchors:
             spread = product_of(op, self.layouts.found[op.result])
             self.layouts.give(op.operands[0], spread.a)
             self.layouts.give(op.operands[1], spread.b)
+        self.take_copies()
         for op in (op for op in self.ops if op.spec.access.kind and not self.is_passing(op)):
             moved = moved_by(op)
             if moved.tile.shape and moved not in self.layouts.found and not self.layouts.is_cheap(moved):
@@ -165,6 +202,15 @@ class _Anchors:
         for value in values:
             if value.tile.shape and value not in self.layouts.found and not self.layouts.is_cheap(value):
                 self.layouts.give(value, self.default_layout(value))
+
+    def take_copies(self) -> None:
+        """Sets the layouts of rows that copies gather, by indices that are loaded. Each thread then loads the indices
+        of the rows that it copies. In another layout, they would pass through shared memory in each iteration."""
+        for op in self.ops:
+            source = operand(op, "source") if op.spec.in_flight else None
+            if source is not None and not self.layouts.is_cheap(source) and source not in self.layouts.found:
+                self.layouts.copies[op] = copy_layout(self.function, self.layouts.facts, op)
+                self.layouts.give(source, self.layouts.copies[op])
 
     def check_rows(self, op: Op) -> None:
         """Checks the layout that a wgmma's accumulator has in the end. Values that are computed with it, such as the

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from math import ceil, prod
+from math import prod
 from typing import NoReturn
 
 from dsl.lowering.directives.slices import inside
 from dsl.lowering.hopper.warpgroup import StagedOperand, chain
 from dsl.lowering.ir.function import Block, Op, Value, subject_of
 from dsl.lowering.ir.location import TileError
-from dsl.lowering.ir.schedule import resolve_pin
 from dsl.lowering.ir.types import TileType
 from dsl.lowering.layouts.layout import Layout
-from dsl.lowering.ops import OPS, operand
+from dsl.lowering.ops import OPS
 from dsl.lowering.ops.control import handed_on, parting
 from dsl.lowering.ops.memory import moved_by
 from dsl.lowering.ops.placing import in_one
-from dsl.lowering.passes.layouts.anchors import access_layout
+from dsl.lowering.passes.layouts.anchors import access_layout, copy_layout
 from dsl.lowering.passes.layouts.parted_loads import mask_loads, obstacle
 from dsl.lowering.passes.layouts.spread import Layouts
 from dsl.lowering.passes.lower_matrix_accesses import feeding
-from dsl.lowering.shared.access_width import ASYNC_BYTES, masked_groups, offset_of, vector_width
+from dsl.lowering.shared.access_width import offset_of, vector_width
 
 CONVERT = OPS["convert_layout"]
 
@@ -32,7 +31,7 @@ class Rebuilding:
         self.function, self.warps, self.analysis = layouts.function, layouts.warps, layouts.facts
         self.layouts, self.pinned, self.is_cheap = layouts.found, layouts.pinned, layouts.is_cheap
         self.operands = feeding(self.function.body)  # operands of products
-        self.wgmma = layouts.wgmma
+        self.wgmma, self.copies = layouts.wgmma, layouts.copies
         self.views = {
             value: staged
             for op, groups in layouts.wgmma.items()
@@ -211,38 +210,7 @@ class Rebuilding:
         return self.access_layout(op) if taken is None else taken
 
     def copy_layout(self, op: Op) -> Layout:
-        """Returns the layout of an asynchronous copy. Each thread copies up to 16 bytes that are contiguous in both
-        memories. A schedule may pin this layout under the name NAME.copy."""
-        offset, source = offset_of(op), operand(op, "source")
-        assert source is not None
-        shape = offset.tile.shape
-        pin = self.function.pins.get(f"{op.operands[0].name}.copy")
-        if pin is not None:
-            return resolve_pin(pin, shape, self.warps)
-        size = op.operands[0].dtype.bytes
-        there, here = self.analysis.of(source), self.analysis.of(offset)
-        under = masked_groups(self.analysis, op, shape)
-        axis = len(shape) - 1
-        # A thread copies elements along the last axis, even if another axis has longer contiguous runs in memory.
-        # `cp.async` needs contiguous elements on both sides, and rows of shared tiles are along the last axis. A line
-        # of 128 bytes takes one pass over the banks, while rows of 64 bytes take twice as many passes
-        # (docs/measurements.md, "Passes over the banks"). If the parts of a row are separate in memory, the copy goes
-        # part by part. The same part of the next row may follow in memory, as with blocked channels.
-        width = min(there.run[axis], there.start[axis], here.run[axis], here.start[axis], under[axis], 16 // size or 1)
-        widths = [1 << i for i in reversed(range(max(width, 1).bit_length()))]
-        if self.function.word("require") == "async":
-            widths = [each for each in widths if each * size in ASYNC_BYTES] or widths[:1]
-        chosen = self.function.choices.choose(
-            "vector",
-            subject_of(op),
-            {str(each): each for each in widths},
-            str(widths[0]),
-            loc=op.loc,
-            because="neighbours in both memories, up to 16 bytes",
-            costs={str(each): ceil(offset.tile.size / (self.function.threads * each)) for each in widths},
-            unit="accesses a thread",
-        )
-        return Layout.default(shape, self.warps, chosen, axis, run=min(max(there.run[axis], chosen), shape[axis]))
+        return self.copies.get(op) or copy_layout(self.function, self.analysis, op)
 
     # ---- loops and branches ----
 

@@ -12,13 +12,14 @@ from dsl.lowering.ops.control import names
 
 class Layouts:
     """`found` maps values to the layouts chosen so far. `pinned` contains the values whose layout the schedule sets.
-    `wgmma` contains the products that use wgmma."""
+    `wgmma` contains the products that use wgmma. `copies` contains the layouts of copies whose rows are gathered."""
 
     def __init__(self, function: Function):
         self.function, self.warps, self.facts = function, function.warps, facts_of(function)
         self.found: dict[Value, Layout] = {}
         self.pinned: set[Value] = set()
         self.wgmma: dict[Op, Warpgroups] = {}
+        self.copies: dict[Op, Layout] = {}
         self.users = uses(function.body)
         self.cheap: dict[Value, bool] = {}
         self.alike: dict[Value, list[Value]] = {}  # maps a value to the values that stand for it in loops and branches

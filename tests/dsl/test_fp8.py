@@ -113,7 +113,7 @@ def test_copies_leave_the_zeros_that_masked_rows_are_filled_with() -> None:
     """A literal of 8 bits is a conversion: they were put in again, byte by byte, in 37 microseconds of 28."""
     a, b = np.ones((1, 256), NUMPY["e4m3"]), np.ones((64, 256), NUMPY["e4m3"])
     function = dsl.load(SAMPLE, device="emulator").matmul
-    given, rest = function.order((np.zeros((1, 64), np.float32), a, b.T), {})
+    given, rest = function.order((np.zeros((1, 64), np.float32), a, b.T), {"schedule": "mma_sync"})
     (kernel,) = function.plan_for(given, rest).kernels
     assert "ldmatrix" in kernel.ir and not re.search(r" = select\(.*\) : (?!index)", kernel.ir)
 

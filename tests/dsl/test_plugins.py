@@ -261,7 +261,7 @@ def test_a_cost_below_the_rules_wins_and_preferred_always(write: Write) -> None:
 
     def said(option: str) -> str:
         path = write(f"{text}    return Option('three', 3, {option})\n")
-        return command("why", program, "--plugin", path, "--choice", "l2_group", "--all")[1]
+        return command("why", program, "--schedule", "mma_sync", "--plugin", path, "--choice", "l2_group", "--all")[1]
 
     assert "three*" in said("preferred=True, because='odd'") and "odd (mine.py:4)" in said(
         "preferred=True, because='odd'"
@@ -274,9 +274,9 @@ def worse(about):
     return Option("worse", (), COST)
 """
     path = write(swizzle.replace(", COST", ""))
-    assert "3, 4, 4*: 31" in command("why", program, "--plugin", path, "--choice", "swizzle.sa", "--all")[1]
+    assert "3, 4, 4*: 31" in command("why", program, "--schedule", "mma_sync", "--plugin", path, "--choice", "swizzle.sa", "--all")[1]
     path = write(swizzle.replace("COST", "cost=1"))
-    assert "worse*: 1" in command("why", program, "--plugin", path, "--choice", "swizzle", "--all")[1]
+    assert "worse*: 1" in command("why", program, "--schedule", "mma_sync", "--plugin", path, "--choice", "swizzle", "--all")[1]
 
 
 def test_a_change_of_layout_goes_by_another(write: Write) -> None:

@@ -13,7 +13,8 @@ to `--most` elements. "rows" draws softmax, its logarithm, RMS and layer normali
 RMS, and softmax with mask and dropout. "convolutions" draws layers of eleven nets in bytes, with channels innermost
 and one or 32 images (`--images`). "kinds" draws the products of matmul_kinds.py: in bf16 with groups, in e4m3 with
 scales, in f16 with weights of four bits. "distances" draws calls of docs/examples/distances.tile. "decoding" draws one
-query of each head to 1,024 to 65,536 keys, in 1 to 64 sequences.
+query of each head to 1,024 to 65,536 keys, in 1 to 64 sequences. A quarter of them have keys and values in pages of 64
+rows; "flat" is the same call without pages.
 
 Every result is checked first. Then the variants of a shape are timed in one interleaved run. "read" loads every element
 and writes nothing, and "copy" moves as many bytes as the operation. torch multiplies by cuBLAS, and convolutions have
@@ -431,11 +432,20 @@ BACKENDS = {"cudnn": "CUDNN_ATTENTION", "flash": "FLASH_ATTENTION"}
 def decoding(source: random.Random, dtype: str, options: argparse.Namespace) -> Case:
     (heads, kv_heads), d = source.choice(GROUPS), source.choice((64, 128, 256))
     batch, keys = 1 << source.randrange(7), int(log_uniform(source, 1024, 65537))
-    batch = max(1, min(batch, (1 << 29) // (kv_heads * keys * d)))
-    return decode_case(dtype, batch, keys, heads, kv_heads, d)
+    batch, rows = max(1, min(batch, (1 << 29) // (kv_heads * keys * d))), source.choice((0, 0, 0, 64))
+    return decode_case(dtype, batch, keys - keys % (rows or 1), heads, kv_heads, d, rows)
 
 
-def decode_case(dtype: str, batch: int, keys: int, heads: int, kv_heads: int, d: int) -> Case:
+def in_pages(x: Any, pages: Any) -> Any:
+    """Lays x[batch, kv_heads, keys, d] into pages, of which these of each sequence hold its keys."""
+    import torch
+
+    parts = x.unflatten(2, (pages.shape[1], -1)).transpose(1, 2).flatten(0, 1)
+    return torch.empty_like(parts).index_copy_(0, pages.flatten(), parts)
+
+
+def decode_case(dtype: str, batch: int, keys: int, heads: int, kv_heads: int, d: int, rows: int = 0) -> Case:
+    """With keys and values in pages of so many rows, unless `rows` is 0."""
     import torch
 
     q, o = (numbers(dtype, batch, heads, 1, d) for _ in range(2))
@@ -451,6 +461,11 @@ def decode_case(dtype: str, batch: int, keys: int, heads: int, kv_heads: int, d:
     reading, found = dsl.load(ROOT / "peers" / "read.tile").read, torch.zeros(1, dtype=torch.int32, device="cuda")
     both = torch.cat((k.view(-1), v.view(-1))).view(torch.int32)
     peers["read"] = lambda: reading(found, both)
+    module, arguments = dsl.load(SAMPLES / "decode.tile"), (o, q, k, v, scale, 0)
+    if rows:
+        peers["flat"] = partial(module.attention_of_few, torch.empty_like(o), *arguments[1:])
+        pages = torch.randperm(batch * (keys // rows), device="cuda", dtype=torch.int32).view(batch, -1)
+        arguments = (o, q, in_pages(k, pages), in_pages(v, pages), scale, 0, pages)
 
     def right() -> bool:
         groups = q.view(batch, kv_heads, heads // kv_heads, d).float()
@@ -460,13 +475,13 @@ def decode_case(dtype: str, batch: int, keys: int, heads: int, kv_heads: int, d:
     return Case(
         "decode",
         dtype,
-        {"batch": batch, "keys": keys, "heads": heads, "kv_heads": kv_heads, "d": d},
+        {"batch": batch, "keys": keys, "heads": heads, "kv_heads": kv_heads, "d": d, "rows": rows},
         2 * (k.numel() + q.numel()) * k.element_size(),
         peers,
         right,
-        dsl.load(ROOT.parent / "docs" / "examples" / "decode.tile"),
+        module,
         Call("attention_of_few"),
-        (o, q, k, v, scale),
+        arguments,
     )
 
 

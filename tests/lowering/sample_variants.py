@@ -41,10 +41,17 @@ def heads(s: int, t: int, d: int) -> dict[str, int]:
     return {"batch": 2, "heads": 4, "kv_heads": 2, "s": s, "t": t, "d": d}
 
 
+def few(p: int, d: int, window: int, count: int = 2) -> dict[str, int]:
+    """Dims of attention of two queries: four heads of q use one of k and v."""
+    return {"batch": 2, "heads": 8, "kv_heads": 2, "s": 2, "d": d, "count": count, "p": p, "window": window}
+
+
 FUSED = {"fused": 1}
 """The product with its bias and residual, and without scales of rows beside, the softmax with its dropout."""
 PACKED = {"n": 3}
 """Attention of sequences that lie one behind the other."""
+PAGES = {"most": 16}
+"""Attention of few queries with pages, lengths and scales."""
 ARGMAX = {"argmax": 1}
 """Reductions to the index of the greatest element."""
 ANY_IMAGE = {"any_image": 1}
@@ -85,6 +92,7 @@ DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
     ("attend", "attend_long"): [heads(1000, 1000, 256)],
     ("attend", "attend_tile"): [heads(1024, 1024, 64), heads(1000, 1000, 128), {**heads(77, 300, 40), **PACKED}],
     ("attend", "attend_small"): [heads(77, 300, 256)],
+    ("decode", "parts"): [few(4096, 128, 0), few(1001, 72, 100), {**few(64, 64, 0, 40), **PAGES}],
     ("of_queries", "groups"): [heads(1024, 1024, 64), heads(4096, 4096, 128)],
     ("of_keys", "groups"): [heads(1024, 1024, 64), heads(4096, 4096, 128)],
     ("of_queries", "rows"): [heads(1024, 1024, 64), heads(77, 300, 40)],
@@ -148,6 +156,7 @@ DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
 
 ABSENT = {
     "attend": {"starts", "key_starts"},
+    "decode": {"pages", "lengths", "k_scale", "v_scale"},
     "product": {"scale", "bias", "residual", "row_scale"},
     "fused_rows": {"out"},
 }
@@ -167,6 +176,7 @@ TYPES = {
         {"T": "f32", "O": "f32", "B": "f32"},
         {"T": "e4m3", "O": "bf16", "B": "f32"},
     ],
+    ("decode", "parts"): [{"T": "f16", "C": "s8"}, {"T": "bf16", "C": "e4m3"}],
     ("product", "stream_k"): [{"T": "s8", "O": "s32", "B": "f32"}, {"T": "f32", "O": "f32", "B": "f32"}],
 }
 """Of kernels with several type parameters, those that are taken beside the first ones, by kernel and schedule."""
@@ -207,7 +217,7 @@ class Case:
         names, node = dict(self.dims), program(self.file).kernels[self.kernel]
         dims = {name: names[name] for name in dim_names(node) if name in names}
         absent = frozenset(ABSENT.get(self.kernel, ()))
-        if "fused" in names or (self.kernel == "attend" and "n" in names):
+        if "fused" in names or "most" in names or (self.kernel == "attend" and "n" in names):
             absent = absent & {"row_scale"}
         types = dict(self.types)
         strides = {

@@ -62,8 +62,12 @@ CHANNELS = {
     "cluster_arrive": {"orders"},
     "cluster_wait": {"synchronizes"},
     "cluster_gather": {"orders", "reads", "synchronizes", "writes"},
+    "cluster_scatter": {"arrives", "reads", "waits", "writes"},
+    "cluster_leave": {"orders"},
 }
 """Operations on the barriers of pipelines and clusters, and the fence of stores by boxes: what their rows do."""
+SOMETIMES = {"consumer_release": {"orders"}, "cluster_arrive": {"writes"}}
+"""What some of them do: a fence where threads read what the pipeline brings, the start of an exchange's mbarriers."""
 
 
 WAITS = ("wgmma_wait", "wgmma_wait_group")
@@ -75,9 +79,8 @@ def check(op: Op, rows: list[Instruction]) -> None:
         check_warpgroups(op, rows)
         return
     if op.name in CHANNELS:
-        fence = {"orders"} if op.name == "consumer_release" else set()  # where threads read what the pipeline brings
-        done = {e.action for row in rows for e in row.effects}
-        assert not op.spec.access.touches and done - fence == CHANNELS[op.name] - fence, op.name
+        done, sometimes = {e.action for row in rows for e in row.effects}, SOMETIMES.get(op.name, set())
+        assert not op.spec.access.touches and done - sometimes == CHANNELS[op.name] - sometimes, op.name
         return
     said = {replace(e.by, bytes=None) for e in op.spec.access.effects(op) if e.space != "param"}
     done = {replace(e, bytes=None) for row in rows for e in row.effects if e.action in ACCESSES}

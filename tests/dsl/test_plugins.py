@@ -274,9 +274,9 @@ def worse(about):
     return Option("worse", (), COST)
 """
     path = write(swizzle.replace(", COST", ""))
-    assert "3, 4, 4*: 31" in command("why", program, "--schedule", "mma_sync", "--plugin", path, "--choice", "swizzle.sa", "--all")[1]
+    assert "3, 4, 4*: 31" in command("why", program, "--plugin", path, "--choice", "swizzle.sa", "--all")[1]
     path = write(swizzle.replace("COST", "cost=1"))
-    assert "worse*: 1" in command("why", program, "--schedule", "mma_sync", "--plugin", path, "--choice", "swizzle", "--all")[1]
+    assert "worse*: 1" in command("why", program, "--plugin", path, "--choice", "swizzle", "--all")[1]
 
 
 def test_a_change_of_layout_goes_by_another(write: Write) -> None:

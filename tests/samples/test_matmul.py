@@ -217,7 +217,7 @@ def test_several_blocks_share_the_rounds_of_few_tiles(modules, device, dtype, sh
         (8191, 8192, False, "sm_80", "rows stream_k"),
         (6143, 64, True, "sm_90", "wgmma"),
         (6143, 66, True, "sm_90", "rows rows wgmma"),
-        (1024, 64, True, "sm_90", "mma_sync"),
+        (1024, 64, True, "sm_90", "wgmma"),
         (1024, 1024, True, "sm_90", "wgmma"),
         (512, 1024, True, "sm_90", "wgmma"),
         (768, 768, True, "sm_90", "wgmma"),

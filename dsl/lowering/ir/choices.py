@@ -165,19 +165,20 @@ class Choices(Struct):
         return options[taken]
 
     def _forced(self, keys: Iterable[str], options: Mapping[str, Any], unsafe: tuple[str, ...]) -> Forced | None:
-        """Returns the first forced option for one of these keys that is among the options, or None. Raises TileError
-        `choice` if a tune set forces an unsafe option."""
+        """Returns the first forced option for one of these keys that is among the options, or None. Those of wider keys
+        are met, too: a narrower key overrides them. Raises TileError `choice` if a tune set forces an unsafe option."""
+        found = None
         for key in keys:
             forced = self.forced.get(key)
             if forced is None or forced.option not in options:
                 continue
-            if forced.by == TUNED and forced.option in unsafe:
+            if found is None and forced.by == TUNED and forced.option in unsafe:
                 message = f"'{forced.option}' of '{key}' is right only if you know that it is"
                 hint = f"a tune set may not try it: {choose_line(key, forced.option)}"
                 raise TileError("choice", forced.loc, message, hint)
             forced.met = True
-            return forced
-        return None
+            found = found or forced
+        return found
 
     def retreat(self, error: TileError) -> dict[str, Forced]:
         """Finds the option to force when the kernel is built again, after a pass rejected a rule's option with `error`.

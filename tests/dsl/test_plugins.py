@@ -259,9 +259,13 @@ def test_a_cost_below_the_rules_wins_and_preferred_always(write: Write) -> None:
     text = '@option("l2_group")\ndef rows(about):\n    assert about.rule == "8" and about.of.name == "product"\n'
     program = Path(__file__).parents[2] / "samples" / "matmul.tile"
 
+    def shown(path: Path, choice: str) -> str:
+        words = ["--schedule", "mma_sync", "--plugin", path, "--choice", choice, "--all"]
+        return command("why", program, *words)[1]
+
     def said(option: str) -> str:
         path = write(f"{text}    return Option('three', 3, {option})\n")
-        return command("why", program, "--schedule", "mma_sync", "--plugin", path, "--choice", "l2_group", "--all")[1]
+        return shown(path, "l2_group")
 
     assert "three*" in said("preferred=True, because='odd'") and "odd (mine.py:4)" in said(
         "preferred=True, because='odd'"
@@ -274,9 +278,9 @@ def worse(about):
     return Option("worse", (), COST)
 """
     path = write(swizzle.replace(", COST", ""))
-    assert "3, 4, 4*: 31" in command("why", program, "--plugin", path, "--choice", "swizzle.sa", "--all")[1]
+    assert "3, 4, 4*: 31" in shown(path, "swizzle.sa")
     path = write(swizzle.replace("COST", "cost=1"))
-    assert "worse*: 1" in command("why", program, "--plugin", path, "--choice", "swizzle", "--all")[1]
+    assert "worse*: 1" in shown(path, "swizzle")
 
 
 def test_a_change_of_layout_goes_by_another(write: Write) -> None:

@@ -441,7 +441,7 @@ def in_pages(x: Any, pages: Any) -> Any:
     import torch
 
     parts = x.unflatten(2, (pages.shape[1], -1)).transpose(1, 2).flatten(0, 1)
-    return torch.empty_like(parts).index_copy_(0, pages.flatten(), parts)
+    return torch.empty_like(parts).index_copy_(0, pages.flatten().long(), parts)
 
 
 def decode_case(dtype: str, batch: int, keys: int, heads: int, kv_heads: int, d: int, rows: int = 0) -> Case:

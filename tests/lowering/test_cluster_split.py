@@ -157,6 +157,25 @@ def test_a_scalar_that_all_blocks_join_and_the_first_one_stores() -> None:
     assert found.grid == (12, 1, 1) and not found.findings and np.array_equal(args["out"], x.sum(1))
 
 
+def test_tiles_and_scalars_are_given_together() -> None:
+    """The sum of a number and the sums of columns: what a block gives ends within 16 bytes."""
+    lines = {
+        "N = 256": "N = 1024",
+        "out: f32[rows]": "out: f32[rows], most: f32[rows, n]",
+        "    s = zeros(f32[N])": "    s, top = zeros(f32[N]), full(f32[N], -inf)",
+        "        s = s + x[r, i : i + N]": "        v = load(x[r, i : i + N])\n        s, top = s + v, maximum(top, v)",
+        "    out[r] = sum(s)": "    out[r] = sum(s)\n    most[r, 0 : N] = top",
+    }
+    text = TOTAL
+    for old, new in lines.items():
+        text = text.replace(old, new)
+    x = np.arange(3 * 4096, dtype=np.float32).reshape(3, 4096) % 17
+    args = {"out": np.zeros(3, np.float32), "most": np.zeros((3, 1024), np.float32), "x": x}
+    found = kernel_of(text, args).run(**args)
+    assert not found.findings and np.array_equal(args["out"], x.sum(1))
+    assert np.array_equal(args["most"], x.reshape(3, 4, 1024).max(1))
+
+
 def test_all_passes_mean_the_same() -> None:
     program = parse_program(PRODUCT.format(iterations="0, k, TK", parts="4, cluster"))
     request = Request("product", "s", {"m": 40, "n": 30, "k": 160}, {"T": "f16", "O": "f32"}, arch="sm_90")

@@ -34,7 +34,7 @@ from dsl.lowering.ir.function import Block, Function, Op, Value, replace_uses
 from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.types import INDEX, U8, SharedType, TileType
 from dsl.lowering.ops import OPS
-from dsl.lowering.ops.threads import SCATTER_HEAD, scattered_bytes
+from dsl.lowering.ops.threads import SCATTER_HEAD, scattered_place
 
 
 def check_cluster(function: Function, loop: Op) -> None:
@@ -175,7 +175,7 @@ class ClusterSplit(LoopShare):
         for each in order:
             given += self._parts(each)
             types += [each.type_of_part] * each.count
-        size = SCATTER_HEAD + (self.blocks - 1) * scattered_bytes([Value(type) for type in types[:: self.blocks]])
+        size = SCATTER_HEAD + (self.blocks - 1) * scattered_place([Value(type) for type in types[:: self.blocks]])
         tile = shared_tile(b, "exchanged", taken_names(self.function.body), SharedType((size,), U8), remote=True)
         made = Op(OPS["cluster_scatter"], [tile, *given], types, {"blocks": self.blocks}, (), b.loc)
         b.block.ops.append(made)

@@ -22,6 +22,7 @@ from dsl.lowering.ops.threads import (
     exchanges_in,
     groups_of_scatter,
     scattered_bytes,
+    scattered_place,
     word_bytes,
 )
 
@@ -160,16 +161,16 @@ def _scatter(w: Writer, op: Op) -> None:
     blocks, groups = op.attrs["blocks"], groups_of_scatter(op)
     bits = 8 * word_bytes(op.results)
     full, rank = shared_base(w, op.operands[0]), w.head.narrow_special("cluster.ctarank")
-    size = scattered_bytes(op.results[::blocks])
+    given = op.results[::blocks]
     first = w.head.once(f"icmp eq i32 {w.head.thread()}, 0")
-    w.template("@mbarrier.arrive.expect_tx.shared.b64", [full, str((blocks - 1) * size), first], op)
+    w.template("@mbarrier.arrive.expect_tx.shared.b64", [full, str((blocks - 1) * scattered_bytes(given)), first], op)
     words = dict[Value, list[str]]()
     parts = [_Vectors(w, group[0], start, bits) for group, start in zip(groups, _starts(groups, bits), strict=True)]
 
     def place(giver: str, taker: str) -> str:
         """Returns the address at which a block's memory has what another one gives: there is no place for its own."""
         behind = w.let(f"zext i1 {w.let(f'icmp ugt i32 {giver}, {taker}')} to i32")
-        place = w.let(f"mul i32 {w.let(f'sub i32 {giver}, {behind}')}, {size}")
+        place = w.let(f"mul i32 {w.let(f'sub i32 {giver}, {behind}')}, {scattered_place(given)}")
         return w.let(f"add i32 {w.let(f'add i32 {full}, {SCATTER_HEAD}')}, {place}")
 
     for peer in range(blocks):

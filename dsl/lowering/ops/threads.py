@@ -66,6 +66,11 @@ def scattered_bytes(values: Sequence[Value]) -> int:
     return sum(prod(value.tile.shape) for value in values) * word_bytes(values)
 
 
+def scattered_place(values: Sequence[Value]) -> int:
+    """Returns the number of bytes between the places of what two blocks give. Accesses have up to 16 bytes."""
+    return -(-scattered_bytes(values) // 16) * 16
+
+
 def exchanges_in(body: Block) -> list[Op]:
     """Returns the operations by which the blocks of a cluster exchange tiles."""
     return [op for op in walk(body) if op.spec.acts == "exchanges" and op.results]

@@ -19,9 +19,13 @@ from tests.lowering.test_split import PRODUCT, kernel_of, operands
 WGMMA = "TM, TN, TK, warps = {rows}, {columns}, 64, {warps}\n    instruction acc: wgmma"
 
 
-@pytest.mark.parametrize("type", ["f16", "s8"])
-@pytest.mark.parametrize("parts", [2, 3, 4, 8, 16])
-@pytest.mark.parametrize(("m", "n", "k"), [(70, 50, 300), (1, 1, 1), (64, 17, 97), (20, 20, 0)])
+@pytest.mark.parametrize(
+    ("type", "parts", "m", "n", "k"),
+    [
+        ("f16", 2, 70, 50, 300), ("s8", 3, 70, 50, 300), ("f16", 4, 64, 17, 97), ("s8", 8, 33, 16, 300),
+        ("f16", 16, 32, 16, 97), ("s8", 2, 1, 1, 1), ("f16", 3, 20, 20, 0), ("s8", 4, 20, 20, 40),
+    ],
+)  # fmt: skip
 def test_a_product_of_several_blocks_a_tile(type: str, parts: int, m: int, n: int, k: int) -> None:
     """Also where a tile has fewer iterations than parts, or none. Three blocks share no tile of 32 x 16: each joins all
     sums, and the first one stores them."""
@@ -39,7 +43,7 @@ def test_the_same_bits_in_each_run() -> None:
     args |= {name: random.standard_normal((rows, 200)).astype(np.float16) for name, rows in (("a", 33), ("b", 20))}
     kernel = kernel_of(PRODUCT.format(iterations="0, k, TK", parts="4, cluster"), args)
     made = set()
-    for seed in range(4):
+    for seed in range(3):
         args["c"][:] = 0
         kernel.run(**args, seed=seed)
         made.add(args["c"].tobytes())

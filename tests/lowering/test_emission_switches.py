@@ -36,7 +36,7 @@ ALTERNATIVES: list[tuple[str, str, Example]] = [
     ("bytes", "single", MASKED),
     ("bytes", "single", CONV),
     *(("address", "plain", example) for example in (STREAMED, MATMUL, RAGGED, CONV, ROWS, LADDER, CONV1D)),
-    *(("cache", "all", example) for example in (MATMUL, CONV)),
+    ("cache", "all", CONV),
     ("scalar", "all", LADDER),
 ]
 

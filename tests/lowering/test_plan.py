@@ -336,14 +336,14 @@ kernel k(c: f32[m, n], a: f16[m, d], b: f16[n, d], rows: s32[r]; TM, TN, D):
     i = block(0) * TM
     acc = zeros(f32[TM, TN])
     for p in range(0, r):
-        at = rows[p]
+        at = load(rows[p], cache=volatile)
         acc = dot(a[i : i + TM, 0 : D], b[at : at + TN, 0 : D].T, acc)
     c[i : i + TM, 0 : TN] = acc
 """
 
 
 def test_what_a_pass_refuses_is_planned_again() -> None:
-    """The place of b is loaded in the loop, so no copy can run ahead: mma.sync, with the reason of the refusal."""
+    """The place of b may change until the loop reads it, so no copy can run ahead: mma.sync, with the reason."""
     constants = {"TM": 64, "TN": 64, "D": 64}
     made = compiled(REFUSED, "k", constants=constants, types={}, strides={}, dims={"m": 64, "n": 512, "d": 64, "r": 4})
     (route,) = [c for c in made.variant.function.choices.made if c.kind == "route"]

@@ -67,8 +67,8 @@ def run(modules: Modules, device: str, rows: int, columns: int, dtype: str) -> f
 @pytest.mark.parametrize("columns", COLUMNS)
 @pytest.mark.parametrize("rows", ROWS)
 def test_every_shape_is_right(modules, device, rows, columns, dtype):
-    if device == "emulator" and dtype != "f16" and rows == 64 and columns > 5000:
-        pytest.skip("the largest shapes run once on the emulator, in f16")
+    if device == "emulator" and rows == 64 and (columns > 50000 or (dtype != "f16" and columns > 5000)):
+        pytest.skip("large shapes run once on the emulator, in f16, and the largest one takes 11 s")
     assert run(modules, device, rows, columns, dtype) <= BOUND[dtype]
 
 

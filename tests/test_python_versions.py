@@ -1,4 +1,4 @@
-"""What a later Python does otherwise: found by reading, and by a part of the tests on the newest Python that is here."""
+"""What a later Python does otherwise: found by reading, and by a part of the tests on the newest Python here."""
 
 from __future__ import annotations
 

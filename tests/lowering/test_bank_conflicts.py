@@ -235,8 +235,8 @@ def check(case: Case, monkeypatch: pytest.MonkeyPatch) -> int:
 
 @pytest.mark.parametrize("file", some(sorted({case.file for case in cases()} - WITHOUT), 4))
 def test_verdicts_are_what_the_emulator_counts(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    compared = {case: check(case, monkeypatch) for case in dict.fromkeys(map(small, cases())) if case.file == file}
-    assert sum(compared.values()) > 0
+    mine = [case for case in dict.fromkeys(map(small, cases())) if case.file == file]
+    assert sum(check(case, monkeypatch) for case in some(mine, 3)) > 0
 
 
 @pytest.mark.parametrize("file", sorted(WITHOUT))

@@ -126,6 +126,8 @@ def test_parts_that_a_function_joins(parts: int) -> None:
     found = kernel.run(**args)
     e = np.exp(x - x.max(1, keepdims=True).astype(float))
     assert not found.findings and np.allclose(args["o"], e / e.sum(1, keepdims=True) @ v, atol=1e-5)
+    made = compile_kernel(SOFTMAX.format(parts=f"{parts}, cluster"), args).variant.function.choices.keyed()
+    assert made["divide.j"].taken == "axis 1"
 
 
 def test_a_function_that_mixes_columns_joins_whole_tiles() -> None:
@@ -137,6 +139,39 @@ def test_a_function_that_mixes_columns_joins_whole_tiles() -> None:
     kernel = compile_kernel(text, args)
     kernel_of(text, args).run(**args)
     assert np.allclose(args["o"], 1) and kernel.variant.function.choices.keyed()["divide.j"].taken == "whole"
+
+
+TWO_WIDTHS = """
+def meet(a, b):
+    return a[0] + b[0], a[1] + b[1]
+
+kernel sums(c: f32[m, n], d: f32[m, l], a: f16[m, k], x: f16[n, k], y: f16[l, k]; TM = 16, TK = 16):
+    grid cdiv(m, TM)
+    i = block(0) * TM
+    one, two = zeros(f32[TM, 16]), zeros(f32[TM, 32])
+    for p in range(0, k, TK):
+        one = dot(a[i : i + TM, p : p + TK], x[0:16, p : p + TK].T, one)
+        two = dot(a[i : i + TM, p : p + TK], y[0:32, p : p + TK].T, two)
+    one, two = joined(meet, (one, two))
+    c[i : i + TM, 0:16] = one
+    d[i : i + TM, 0:32] = two
+
+schedule s of sums:
+    warps = 1
+    split p: 2, cluster
+"""
+
+
+def test_a_function_of_tiles_of_two_widths() -> None:
+    """Their columns have parts of two extents, and their rows one."""
+    random = np.random.default_rng(3)
+    a, x, y = (random.integers(-4, 5, (rows, 70)).astype(np.float16) for rows in (20, 16, 32))
+    args = {"c": np.zeros((20, 16), np.float32), "d": np.zeros((20, 32), np.float32), "a": a, "x": x, "y": y}
+    kernel_of(TWO_WIDTHS, args).run(**args)
+    assert np.array_equal(args["c"], a.astype(float) @ x.astype(float).T)
+    assert np.array_equal(args["d"], a.astype(float) @ y.astype(float).T)
+    chosen = compile_kernel(TWO_WIDTHS, args).variant.function.choices.keyed()["divide.p"]
+    assert chosen.options[0] == "axis 0"
 
 
 TOTAL = """

@@ -107,6 +107,8 @@ class ClusterSplit(LoopShare):
             self.shorten(b.value("mul", rank, each), each)
         self._insert(function.body.ops.index(self.loop), head)
         last = [self.loop, *self.alone][-1]
+        # What names the function that joins has done its part, and would keep the tiles whole.
+        function.body.ops = [op for op in function.body.ops if op.spec.acts != "joins"]
         behind = Block()
         behind.ops = function.body.ops[function.body.ops.index(last) + 1 :]
         replace_uses(behind, {each.value: each.stand for each in self.found.values()})
@@ -148,8 +150,11 @@ class ClusterSplit(LoopShare):
             for each in large:
                 self._region(each, parts)
             for group in self.sums:
-                axes = [self.found[value].axis for value in group.values]
-                if group.whole and _divided_in(group.join, [*axes, *axes]) is None:
+                found = [self.found[value] for value in group.values]
+                axes = [each.axis for each in found]
+                # A function joins all its tiles in parts of one extent.
+                alike = len({each.part for each in found if each.axis is not None}) <= 1
+                if group.whole and not (alike and _divided_in(group.join, [*axes, *axes]) is not None):
                     return False
         except TileError:
             return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from math import prod
 
 from msgspec import Struct
@@ -221,8 +222,7 @@ class _Vectors:
 
 def _starts(groups: Sequence[Sequence[Value]], bits: int) -> list[int]:
     """Returns the bytes at which the groups begin in the part of a block."""
-    sizes = [prod(group[0].tile.shape) * bits // 8 for group in groups]
-    return [sum(sizes[:number]) for number in range(len(sizes))]
+    return [0, *accumulate(prod(group[0].tile.shape) * bits // 8 for group in groups)][:-1]
 
 
 def _values(op: Op) -> list[Value]:

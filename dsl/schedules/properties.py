@@ -584,16 +584,16 @@ _ROWS = (
     PropertyRow(
         "stage",
         "names",
-        Switch("registers", "shared", "tma"),
+        Switch("registers", "shared", "tma", "ahead"),
         # cp.async moves 4, 8 or 16 bytes, so the default rule does not stage narrower accesses. A TMA store writes a
         # row in units of 16 bytes. On an H100, where rows ended within such a unit, the store overwrote 420
         # neighbouring elements.
-        "How loops load these tensors. `registers`: directly. `shared`: by copies to shared memory. `tma`: by TMA "
-        "boxes (sm_90), which a producer warp copies; stores leave by TMA boxes while the block goes on, or as with "
-        "`shared` where rows of a view may end within 16 bytes. `where(n % 8 == 0, tma, shared)` chooses, with one "
-        "condition for all operands of a product. A value that `loop` "
-        "splits stays in shared memory from loop to loop. Default: `shared` for operands of matrix products where a "
-        "copy moves 4 aligned bytes or more.",
+        "How loops load these tensors. `registers`: directly. `ahead`: directly, one iteration early. `shared`: by "
+        "copies to shared memory. `tma`: by TMA boxes (sm_90), which a producer warp copies; stores leave by TMA "
+        "boxes while the block goes on, or as with `shared` where rows of a view may end within 16 bytes. "
+        "`where(n % 8 == 0, tma, shared)` chooses, with one condition for all operands of a product. A value that "
+        "`loop` splits stays in shared memory from loop to loop. Default: `shared` for operands of matrix products "
+        "where a copy moves 4 aligned bytes or more.",
         "stage a, b: shared",
     ),
     PropertyRow(

@@ -37,6 +37,12 @@ def test_a_product_of_several_blocks_a_tile(type: str, parts: int, m: int, n: in
     assert "st.async" in kernel.ptx and "atom" not in kernel.ptx
 
 
+def test_a_whole_tile_that_all_blocks_get_has_no_subtiles() -> None:
+    text = PRODUCT.format(iterations="0, k, TK", parts="3, cluster") + "    subtile acc: 16, 16\n"
+    with pytest.raises(TileError, match="cannot be done in parts: all blocks of a cluster get all of it"):
+        kernel_of(text, operands(33, 20, 96))
+
+
 def test_the_same_bits_in_each_run() -> None:
     random = np.random.default_rng(0)
     args: dict[str, Any] = {"c": np.zeros((33, 20), np.float32)}

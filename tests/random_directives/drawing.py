@@ -329,7 +329,9 @@ class Drawing:
         drawn = Drawn(whole, args, wanted, loops, tensors)
         lines = drawn.lines
         staged = [t for t in tensors if self.chance(0.4)]
-        lines += [f"stage {t}: {self.pick(['shared', 'shared', 'registers'])}" for t in staged]
+        words = [self.pick(["shared", "shared", "registers"]) for _ in staged]
+        words = [word if word == "shared" else self.rare.choice(["registers", "ahead", "ahead"]) for word in words]
+        lines += [f"stage {t}: {word}" for t, word in zip(staged, words, strict=True)]
         nest = loops[0]
         if self.chance(0.6):
             named = nest[-1:] if self.chance(0.4) else nest

@@ -23,7 +23,7 @@ KNOWN = (
     "stays in registers", "blocks cannot share",
     "cannot be done in parts", "which is no multiple of", "cannot go step by step", "is no pipeline", "is smaller than",
     "cannot be stored by TMA", "cannot be aligned", "outside of the loops whose loads", "by TMA may be in flight",
-    "is no piece of shared memory",
+    "is no piece of shared memory", "cannot be loaded ahead", "registers of a thread; there are 255",
 )  # fmt: skip
 
 

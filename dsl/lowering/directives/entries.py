@@ -21,7 +21,7 @@ from dsl.lowering.building.iterations import carry, hand_on
 from dsl.lowering.directives.places import also
 from dsl.lowering.directives.slices import leaves_of, made_anew, slice_of, without
 from dsl.lowering.ir.fold import constant_of
-from dsl.lowering.ir.function import Block, Function, Op, Value, blocks_of, replace_uses, walk
+from dsl.lowering.ir.function import Block, Function, Op, Value, blocks_of, put, replace_uses, walk
 from dsl.lowering.ir.types import TableType, TensorType
 from dsl.lowering.ops import operand
 from dsl.lowering.ops.memory import writes
@@ -132,11 +132,22 @@ def load_ahead(b: Builder, block: Block, places: Callable[[Block], Sequence[Valu
                 each.ops[each.ops.index(loop) : each.ops.index(loop)] = _carried(b, loop, entries)
 
 
+def load_tiles_ahead(b: Builder, block: Block, loop: Op, loads: Collection[Op]) -> bool:
+    """Lets a loop somewhere in `block` carry the results of these loads, which it loads one iteration earlier. Returns
+    False, and changes nothing, if their places depend on other values that the loop carries."""
+    entries = Entries(b, loop.regions[0].ops, [load.result for load in loads])
+    if not _counts_up(loop, entries):
+        return False
+    put(block, loop, [*_carried(b, loop, entries), loop])
+    return True
+
+
 def _counts_up(loop: Op, entries: Entries) -> bool:
-    """Whether the counter alone says where the entries of the next round are."""
+    """Whether the counter alone says where the entries of the next round are. A step that is no constant is known to be
+    positive."""
     body, wanted = loop.regions[0], [v for load in entries.loads for v in load.operands]
     step = constant_of(loop.operands[2])
-    return step is not None and step > 0 and leaves_of(slice_of(body.ops, wanted), wanted).isdisjoint(body.args[1:])
+    return (step is None or step > 0) and leaves_of(slice_of(body.ops, wanted), wanted).isdisjoint(body.args[1:])
 
 
 def _carried(b: Builder, loop: Op, entries: Entries) -> list[Op]:

@@ -14,6 +14,8 @@ loop and arrives during the loop. Example: `stage z: shared` for a tensor z that
 
 What the copies read may come from tables that the kernel does not write, such as the pages of a cache (`entries.py`).
 
+`stage a: ahead` keeps the loads, one iteration before the use of what they load.
+
 `pipeline` then starts the copies some iterations earlier. By default, a load is staged if an MMA uses its result. A
 16-bit result of an MMA is staged by default if the MMA's operand b is not contiguous along k.
 """
@@ -27,7 +29,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from dsl.lowering.building.builder import Builder
-from dsl.lowering.directives.entries import unsteady, written_in
+from dsl.lowering.directives.entries import load_tiles_ahead, unsteady, written_in
 from dsl.lowering.directives.halo import are_adjacent
 from dsl.lowering.directives.part_maker import PartMaker
 from dsl.lowering.directives.slices import impure, inside, located, made_anew, reached, slice_of, without
@@ -87,6 +89,7 @@ WAYS = {"shared": True, "registers": False}
 """The options of the choice `stage` for values computed in parts and for results. True means shared memory."""
 
 
+AHEAD = "ahead"
 UNIT = "bytes of shared memory"
 STAGES_OF_EACH = 3
 """Several loops one after another use TMA copies by default only if each loop gets this many stages. Two products of
@@ -98,16 +101,23 @@ def stage(function: Function, target: Target) -> None:
     """Stages the loads and stores of tensors in `stage` lines. By default, also stages operands and some results of
     MMAs. Raises TileError `name`, `schedule`, `shared` or `instruction` if a line is impossible for this kernel."""
     loops = [op for op in walk(function.body) if op.spec.control.counters]
-    found = [(loop, op) for loop in loops for op in loop.regions[0].ops if is_load(op)]
     said = function.by_subject("stage", str)
+    ahead = {name for name, word in said.items() if word == AHEAD}
+    early = [(loop, op) for loop in loops for op in loop.regions[0].ops if _reads(op) and op.operands[0].name in ahead]
+    found = [(loop, op) for loop in loops for op in loop.regions[0].ops if is_load(op) and (loop, op) not in early]
     once = _used_in_loops(function, loops)
     behind = [op for op in _behind_loops(function.body, said) if op not in once]
     stores = [op for op in walk(function.body) if is_store(op)]
-    subjects = [*(load for _, load in found), *once, *behind, *stores]
+    subjects = [*(load for _, load in (*found, *early)), *once, *behind]
+    subjects += [op for op in stores if op.operands[0].name not in ahead]
     _check_subjects(function, said, {op.operands[0].name for op in subjects})
-    _stage_results(function, target, stores, said)  # first: loads get the rest of the shared memory
-    if found or once or behind:
-        _stage_loads(function, _Choosing(function, target, said), found, once, behind)
+    of_results = {name: word for name, word in said.items() if word != AHEAD}
+    _stage_results(function, target, stores, of_results)  # first: loads get the rest of the shared memory
+    if found or early or once or behind:
+        choosing = _Choosing(function, target, said)
+        for loop in dict.fromkeys(loop for loop, _ in early):
+            _load_ahead(function, choosing, loop, [load for other, load in early if other is loop])
+        _stage_loads(function, choosing, found, once, behind)
 
 
 def _stage_loads(
@@ -129,6 +139,30 @@ def _stage_loads(
             _stage_before(function, choosing.facts, load)
     for loop, loads in chosen.items():
         _stage(function, choosing.facts, loop, loads, choosing.target.shared)
+
+
+def _reads(op: Op) -> bool:
+    """Whether an operation loads a tile or a single element of a tensor."""
+    return op.spec.access.kind == "read" and isinstance(op.operands[0].type, TensorType)
+
+
+def _load_ahead(function: Function, choosing: _Choosing, loop: Op, loads: list[Op]) -> None:
+    """Moves loads of a loop to the iteration before. Raises TileError `schedule` if that is not possible."""
+    ways, why, taken = {AHEAD: True, "registers": False}, "no iteration waits for it", []
+
+    def refuse(load: Op, why: str, hint: str) -> TileError:
+        name = load.operands[0].name or "tensor"
+        place = function.lines.get(("stage", name), load.loc)
+        return TileError("schedule", place, f"'{name}' cannot be loaded ahead: {why}", hint)
+
+    for load in loads:
+        name = load.operands[0].name or "tensor"
+        if (wrong := choosing.order(load, loop.regions[0])) is not None:
+            raise refuse(load, *wrong)
+        if choose_stage(function, name, ways, AHEAD, why, load.loc, pinned=function.lines.get(("stage", name))):
+            taken.append(load)
+    if taken and not load_tiles_ahead(Builder(located(function, loop)), function.body, loop, taken):
+        raise refuse(taken[0], "its place is not known one iteration earlier", "compute it from the loop's counter")
 
 
 def choose_stage(
@@ -422,6 +456,9 @@ class _Choosing:
         # loads gain nothing from staging.
         if word is None and not feeds:
             return ""
+        if word == AHEAD:
+            hint = f"stage {name}: shared copies it once"
+            raise TileError("schedule", place, f"'{name}' cannot be loaded ahead: no loop loads it", hint)
         wrong, is_planned = self.misfit(load, body), word is None and self.is_planned(load)
         no_box = self.boxes.get(load) if is_planned else wrong or self.no_box(load, body) if word == TMA else None
         if wrong is not None and word == "shared":
@@ -548,6 +585,10 @@ class _Choosing:
     def misfit(self, load: Op, body: Block | None) -> tuple[str, str] | None:
         """Checks whether a load can be staged. Returns None if it can, otherwise the reason why not and a hint. The
         copy replaces the load if `body` is None. Otherwise it is at the start of the loop body `body`."""
+        return self.order(load, body) or self.no_room(load)
+
+    def order(self, load: Op, body: Block | None) -> tuple[str, str] | None:
+        """Checks whether a load may happen earlier. Returns None if it may, otherwise the reason why not and a hint."""
         ops = [] if body is None else body.ops[: body.ops.index(load)]
         wrong = self.unsteady(slice_of(ops, place_of(load)))
         if wrong is not None:
@@ -565,7 +606,7 @@ class _Choosing:
             return "it is loaded with an eviction priority, which copies do not have", "leave out evict="
         if load.operands[0] in self.written:
             return "the kernel writes it, and a copy would read it earlier", f"stage {load.operands[0].name}: registers"
-        return self.no_room(load)
+        return None
 
     def unsteady(self, part: list[Op]) -> Op | None:
         """Returns the first operation of a slice that cannot move to the start of a loop's body, or None. Entries of

@@ -284,7 +284,8 @@ class _Cut:
         elif user.spec.control.flows:
             self._add(axis, *self._carried_with(user, value))
         elif user.spec.acts == "exchanges":
-            pass  # blocks exchange parts
+            if user.operands.count(value) > 1:  # else each block gets parts of its own
+                raise self.refused(f"all blocks of a cluster get all of it{in_line(user)}", "leave it whole")
         elif user.spec.access.kind == "write":
             self.sinks[user] = axis
             for v in user.operands:

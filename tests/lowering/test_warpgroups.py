@@ -176,17 +176,8 @@ REFUSED = {
     "another target": (text(), {"arch": "sm_80"}, "sm_80 has none"),
     "a later target": (text(), {"arch": "sm_100"}, "sm_100 has none"),
     "operands in registers": (text(64, 64, 64, 4, "stage a, b: registers"), {}, "no load of a staged tile"),
-    "tf32 that is rounded": (
-        text(64, 64, 32, 4).replace("factor(b[", "b[").replace(".T, T=T), acc)", ".T.to(tf32), acc)"), {"T": "f32"},
-        r"product 'acc' of line \d+ .* converted after its load in line \d+: bitcast\(v, tf32\)",
-    ),
-    "halves of f32": (
-        text(64, 64, 32, 4).replace("factor(b[", "b[").replace(".T, T=T), acc)", ".T.to(f16), acc)")
-        .replace("factor(a[", "a[").replace("], T=T)", "].to(f16)"), {"T": "f32"}, "have elements of f16",
-    ),
-    "a right one that is computed": (
-        text(64, 64, 64, 4).replace("factor(b[", "twice(b["). replace(".T, T=T), acc)", ".T), acc)"), {},
-        r"made by '\+' in line \d+: only a left operand may be computed",
+    "a right one that is computed, in rows too short": (
+        text(64, 64, 8, 4, b="made"), {}, "its left operand has rows of 16 bytes",
     ),
     "step by step": (text(64, 64, 64, 4, "pipeline p: 3", "prefetch_fragments p: early"),
                      {}, "its (left|right) operand"),

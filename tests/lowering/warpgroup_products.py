@@ -45,9 +45,15 @@ LEFT = {
     "along": ("m, k", "a[i : i + TM, p : p + TK]"),
     "across": ("k, m", "a[p : p + TK, i : i + TM].T"),
     "made": ("m, k", "twice(a[i : i + TM, p : p + TK])"),
+    "made across": ("k, m", "twice(a[p : p + TK, i : i + TM]).T"),
 }
-RIGHT = {"along": ("n, k", "b[j : j + TN, p : p + TK].T"), "across": ("k, n", "b[p : p + TK, j : j + TN]")}
-"""How operands lie in memory: along K or across it; or that the left one is made in registers."""
+RIGHT = {
+    "along": ("n, k", "b[j : j + TN, p : p + TK].T"),
+    "across": ("k, n", "b[p : p + TK, j : j + TN]"),
+    "made": ("n, k", "twice(b[j : j + TN, p : p + TK]).T"),
+    "made across": ("k, n", "twice(b[p : p + TK, j : j + TN])"),
+}
+"""How operands lie in memory: along K or across it; or that they are computed."""
 
 
 def text(
@@ -69,8 +75,8 @@ def arrays(dtype: str, m: int, n: int, k: int, left: str = "along", right: str =
     made = [random.integers(0, 100, shape) if result == np.int32 else random.standard_normal(shape)
             for shape in ((m, k), (n, k))]  # fmt: skip
     a, b = (each.astype(ml_dtypes.bfloat16 if dtype == "f32" else kind).astype(kind) for each in made)
-    wanted = (1 + (left == "made")) * (a.astype(np.float64) @ b.astype(np.float64).T)
-    a, b = (np.ascontiguousarray(x.T) if order == "across" else x for x, order in ((a, left), (b, right)))
+    wanted = (1 + ("made" in left)) * (1 + ("made" in right)) * (a.astype(np.float64) @ b.astype(np.float64).T)
+    a, b = (np.ascontiguousarray(x.T) if "across" in order else x for x, order in ((a, left), (b, right)))
     return np.zeros((m, n), result), a, b, wanted
 
 
@@ -126,6 +132,15 @@ CASES: dict[str, tuple[Any, ...]] = {
     "turned, rows in two parts": ("f16", (48, 256, 64, 8), (100, 264, 192)),
     "turned, rows in three parts, shared among blocks": ("bf16", (128, 384, 64, 8, "split p: 2"), (136, 392, 256)),
     "turned, shared among blocks": ("f16", (16, 128, 64, 8, "split p: 2"), (40, 136, 512)),
+    "b computed": ("f16", (64, 64, 64, 4), (72, 72, 200), {"b": "made"}),
+    "b computed, across K": ("bf16", (128, 128, 64, 8), (136, 136, 192), {"b": "made across"}),
+    "b computed, in two atoms": ("f16", (64, 64, 128, 4, "pipeline p: 2"), (64, 72, 384), {"b": "made"}),
+    "b computed, of bytes": ("u8", (64, 32, 64, 4), (64, 40, 192), {"b": "made"}),
+    "a computed, across K": ("f16", (64, 64, 32, 4, "unroll p: 1"), (72, 64, 160), {"a": "made across"}),
+    "both computed": ("bf16", (64, 64, 64, 4), (64, 72, 192), {"a": "made across", "b": "made"}),
+    "turned, a computed": ("f16", (48, 64, 64, 4), (100, 72, 192), {"a": "made"}),
+    "computed, in parts": ("f16", (64, 128, 64, 4, "subtile acc: 64, 64"), (72, 136, 192), {"b": "made"}),
+    "computed, shared among blocks": ("f16", (64, 64, 64, 4, "split p: 2"), (64, 64, 256), {"b": "made across"}),
     "both across K": ("bf16", (128, 64, 32, 8, "pipeline p: 3"), (128, 72, 160), {"a": "across", "b": "across"}),
 }
 

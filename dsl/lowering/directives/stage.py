@@ -29,6 +29,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from dsl.lowering.building.builder import Builder
+from dsl.lowering.directives.computed_operands import computed_operands
 from dsl.lowering.directives.entries import load_tiles_ahead, unsteady, written_in
 from dsl.lowering.directives.halo import are_adjacent
 from dsl.lowering.directives.part_maker import PartMaker
@@ -100,6 +101,7 @@ and 2 stages, they take 1.00 to 1.49 times as long (H200, f16, four shapes from 
 def stage(function: Function, target: Target) -> None:
     """Stages the loads and stores of tensors in `stage` lines. By default, also stages operands and some results of
     MMAs. Raises TileError `name`, `schedule`, `shared` or `instruction` if a line is impossible for this kernel."""
+    computed_operands(function)
     loops = [op for op in walk(function.body) if op.spec.control.counters]
     said = function.by_subject("stage", str)
     ahead = {name for name, word in said.items() if word == AHEAD}

@@ -307,7 +307,10 @@ def staged(value: Value, users: dict[Value, list[Op]], right: bool, size: int) -
     if "window" in op.attrs:  # a halo box may begin at any row: an H100 computed all 3192 such cases right
         (first, eights), held = op.attrs["window"], (memory.type.shape[-2], columns)
         start = first * columns
-    if memory.type.shape[-len(held) :] != held or start is None or not all(map(only_copies, users[memory])):
+    # Barriers order the stores of a computed operand, which are those of one tile, with the products.
+    is_computed = memory.op is not None and memory.op.attrs.get("computed", False)
+    is_filled = is_computed or all(map(only_copies, users[memory]))
+    if memory.type.shape[-len(held) :] != held or start is None or not is_filled:
         return "is not a whole stage that copies fill"
     width = run * memory.dtype.bytes
     if width not in WIDTHS:
@@ -345,12 +348,13 @@ def made_in_registers(op: Op) -> str:
     line = in_line(source)
     given, made = op.operands[0].dtype if op.operands else op.result.dtype, op.result.dtype
     if source.spec.access.kind != "read":
-        told = f"made by '{source.spec.symbol or source.name}'{line}: only a left operand may be computed"
+        told = f"made by '{source.spec.symbol or source.name}'{line}"
     elif given.bits == made.bits:
         told = f"converted after its load{line}: bitcast(v, {made}) in place of .to({made}) keeps its bits"
     else:
         told = f"converted after its load{line}: let the array have elements of {made}"
-    return f"is read as copies put it into shared memory, and this one is {told}"
+    by_line = "a line 'instruction NAME: wgmma' takes it through shared memory"
+    return f"is read as copies put it into shared memory, and this one is {told}; {by_line}"
 
 
 def sums_layout(shape: tuple[int, int], warps: int, mixed: int = 0) -> Layout:

@@ -130,12 +130,16 @@ def compile_kernel(
     return found
 
 
+ELEMENTS = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "int32": "s32", "int64": "s64"}
+
+
 def tensor_map(map: BoxMap, array: Any) -> TensorMap:
     """Of an array that a kernel copies boxes of."""
     own = own_axes(map.axes)
     extents = tuple(prod(array.shape[each] for each in own[axis]) for axis in map.axes)
     strides = tuple(array.strides[axis] for axis in map.axes[1:])
-    return TensorMap(array.itemsize, extents, strides, map.box, map.swizzle)
+    type = ELEMENTS[array.dtype.name] if map.reduces else ""
+    return TensorMap(array.itemsize, extents, strides, map.box, map.swizzle, type=type)
 
 
 def launch(

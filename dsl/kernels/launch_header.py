@@ -90,7 +90,7 @@ def _arguments(function: Function) -> Iterator[Argument]:
     yield from (Argument("workspace", workspace.name) for workspace in function.workspaces)
     for map in maps_of(function.body):
         window = Window(*zip(*map.walks, strict=True)) if map.walks else None
-        yield Argument("map", map.tensor, axes=map.axes, box=map.box, swizzle=map.swizzle, window=window)
+        yield Argument("map", map.tensor, 0, map.axes, map.box, map.swizzle, window, map.reduces)
     if function.attrs.get("record"):
         yield Argument("record")
     if function.attrs.get("marks"):

@@ -157,7 +157,8 @@ class Argument(Struct, frozen=True):
     map. `axes` lists the axes of the tensor, innermost first. For a contiguous tensor, an axis may be left out. The map
     then merges this axis with the next axis. `box` is the number of elements along each axis that one TMA copy moves.
     `swizzle` is 0 or a number of bytes (see `TensorMap`). `window` is given only for im2col copies. In this case, `box`
-    contains the number of channels and the number of pixels."""
+    contains the number of channels and the number of pixels. `reduces` is true for TMA stores that reduce, whose map
+    has the type of the elements."""
 
     kind: Literal["pointer", "stride", "scalar", "table", "dim", "workspace", "record", "timeline", "map"]
     of: Text = ""
@@ -166,6 +167,7 @@ class Argument(Struct, frozen=True):
     box: tuple[int, ...] = ()
     swizzle: int = 0
     window: Window | None = None
+    reduces: bool = False
 
 
 class Requirement(Struct, frozen=True):
@@ -276,6 +278,8 @@ def _argument_json(argument: Argument) -> dict[str, Any]:
         about: dict[str, Any] = {"axes": list(argument.axes), "box": list(argument.box), "swizzle": argument.swizzle}
         if argument.window is not None:
             about["window"] = {key: list(values) for key, values in msgspec.to_builtins(argument.window).items()}
+        if argument.reduces:
+            about["reduces"] = True
         return {"kind": "map", "of": argument.of, **about}
     return {"kind": argument.kind, "of": argument.of}
 

@@ -98,6 +98,8 @@ class MapArgument(Protocol):
     def swizzle(self) -> int: ...
     @property
     def window(self) -> Window | None: ...
+    @property
+    def reduces(self) -> bool: ...
 
 
 def box_fault(row_bytes: int, swizzle: int) -> str | None:
@@ -144,7 +146,8 @@ def of_array(array: Array, argument: MapArgument, stored: bool = False) -> Tenso
         _check_window(name, argument.axes, extents, argument.window)
     # The driver checks the strides of all axes, even of axes with one element.
     outer = tuple(stride if extent > 1 else MAP_PIECE for extent, stride in zip(extents[1:], strides[1:], strict=True))
-    return TensorMap(size, extents, outer, argument.box, argument.swizzle, argument.window)
+    type = str(array.dtype) if argument.reduces else ""
+    return TensorMap(size, extents, outer, argument.box, argument.swizzle, argument.window, type)
 
 
 def own_axes(axes: tuple[int, ...]) -> dict[int, range]:

@@ -568,6 +568,15 @@ def _named_box(
     return {}, {} if box is None else {"no_box": box}
 
 
+def box_of_atomic(
+    builder: Building, access: Access, place: Place, mask: Binding
+) -> tuple[dict[str, Value | None], dict[str, object]]:
+    """Returns the operands and attributes of the TMA box of an atomic, if the schedule says that TMA reduces it."""
+    parameter = getattr(access.memory, "parameter", None)
+    said = builder.function.by_subject("stage", str).get(parameter.name) if parameter is not None else None
+    return _named_box(builder, access, place, mask, windows=False) if said == "tma" else ({}, {})
+
+
 def _box(builder: Building, access: Access, place: Place, mask: Binding, windows: bool) -> CopiedBox | str | None:
     """Returns the TMA box of an access that is masked only at the tensor's edges. If there is no box, returns a str
     that states why. Returns None if neither the schedule nor the compiler's plan requires TMA."""

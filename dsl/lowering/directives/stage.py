@@ -78,6 +78,7 @@ from dsl.lowering.plan.tile_loads import (
     feeds_product,
     is_load,
     is_operand,
+    is_reduction,
     is_store,
     offset_and_mask,
     place_of,
@@ -112,6 +113,7 @@ def stage(function: Function, target: Target) -> None:
     stores = [op for op in walk(function.body) if is_store(op)]
     subjects = [*(load for _, load in (*found, *early)), *once, *behind]
     subjects += [op for op in stores if op.operands[0].name not in ahead]
+    subjects += [op for op in walk(function.body) if is_reduction(op) and said.get(op.operands[0].name or "") == TMA]
     _check_subjects(function, said, {op.operands[0].name for op in subjects})
     of_results = {name: word for name, word in said.items() if word != AHEAD}
     _stage_results(function, target, stores, of_results)  # first: loads get the rest of the shared memory

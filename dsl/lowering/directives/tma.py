@@ -47,7 +47,7 @@ def flaw_of_box(function: Function, target: Target, facts: Analysis, op: Op) -> 
         return f"{target.arch} has no TMA", f"sm_{LEAST_ARCH}"
     if "box" not in op.attrs:
         return op.attrs.get("no_box", "it is no access of a tile"), WHAT_IS_A_BOX
-    if op.attrs["cache"] is not None:
+    if op.attrs.get("cache") is not None:
         return "TMA has no cache operator", "leave out cache="
     rows, runs = neighbours(facts, op, "falls") * size, facts.of(offset_of(op)).run
     if rows != MAX_BYTES:

@@ -10,6 +10,9 @@ iteration of a loop. The thread also waits at the kernel's end, because shared m
 start the stores. If each warp has whole rows, one lane of each warp stores the warp's rows. Otherwise one thread stores
 the whole tile.
 
+`atomic_add(c[…], v)` and other atomics whose result is unused become TMA stores that reduce: the memory adds each
+element of the tile to that of the tensor.
+
 Subtiles use the stages of one shared tile in turn. By default, it has two stages.
 """
 
@@ -25,14 +28,14 @@ from dsl.lowering.directives.slices import enclosing, located
 from dsl.lowering.directives.staged import shared_tile, taken_names
 from dsl.lowering.directives.tma import TMA, boxed, flaw_of_box, part_of_rows, swizzle_of_box
 from dsl.lowering.hopper.boxes import AHEAD, OF_BLOCKS, CopiedBox, with_box
-from dsl.lowering.ir.function import Block, Function, Op, Value, blocks_of, in_line, parents, put, walk
+from dsl.lowering.ir.function import Block, Function, Op, Value, blocks_of, in_line, parents, put, uses, walk
 from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.targets import Target
 from dsl.lowering.ir.types import SharedType, TileType
 from dsl.lowering.known.facts import Analysis, facts_now
 from dsl.lowering.ops import operand
 from dsl.lowering.ops.control import parting
-from dsl.lowering.plan.tile_loads import is_store
+from dsl.lowering.plan.tile_loads import is_reduction, is_store
 from dsl.lowering.shared.atoms import places_in_atoms
 
 MOST_AT_ONCE = 32768
@@ -45,11 +48,23 @@ results of e4m3 and subtiles of 32 KB, they are 0.973 and 0.996 for one stage, a
 """
 
 
+INTEGERS = ("u32", "s32", "u64")
+HALVES = ("f16", "bf16")
+REDUCED = {
+    "add": (*INTEGERS, *HALVES, "f32"),
+    **dict.fromkeys(("min", "max"), (*INTEGERS, "s64")),
+    **dict.fromkeys(("and", "or", "xor"), INTEGERS),
+}
+"""Maps the actions of atomics to the element types for which TMA has them (PTX ISA, "cp.reduce.async.bulk.tensor"). It
+does not say what min and max of f16 and bf16 make of NaN."""
+
+
 def tma_stores(function: Function, target: Target) -> None:
     """Rewrites the stores of each tensor with a line `stage …: tma`. Raises TileError `instruction` if TMA cannot do a
     store."""
     said = function.by_subject("stage", str)
-    stores = [op for op in walk(function.body) if is_store(op) and said.get(op.operands[0].name or "") == TMA]
+    writing = [op for op in walk(function.body) if is_store(op) or is_reduction(op)]
+    stores = [op for op in writing if said.get(op.operands[0].name or "") == TMA]
     if not stores:
         return
     for op in stores:
@@ -100,6 +115,8 @@ def flaw_of_store(
     for other in walk(function.body):
         if other.spec.access.touches and other not in stores and op.operands[0] in other.operands:
             return f"the kernel accesses it elsewhere, too{in_line(other)}", shared
+    if is_reduction(op) and (flaw := _flaw_of_reduction(function, op)) is not None:
+        return flaw, f"stage {op.operands[0].name}: registers"
     if any(parting(outside) is not None for outside in enclosing(op, around)):
         return f"it is stored in a branch of threads{in_line(op)}", shared
     if op.attrs.get("no_box", "").startswith((AHEAD, OF_BLOCKS)):
@@ -110,13 +127,25 @@ def flaw_of_store(
     part = part_of_rows(function, facts, op)
     if part is not None:  # only if the pass `stage` was skipped, which would have staged this store
         return part, shared
-    if op.attrs["evict"]:
+    if op.attrs.get("evict"):
         return "it is stored with an eviction priority, which TMA stores do not have", "leave out evict="
     value, box = operand(op, "value"), CopiedBox.of(op)
     assert value is not None
     whole = {axis.along for axis in box.axes if axis.step == 1 and axis.extent == value.shape[axis.along]}
     if box.walks or not whole.issuperset(range(len(value.shape))):
         return "an axis of the stored tile is no slice of one axis of the tensor", shared
+    return None
+
+
+def _flaw_of_reduction(function: Function, op: Op) -> str | None:
+    """Checks whether TMA can combine a tile with elements of a tensor. Returns the reason why not, or None."""
+    action, dtype = op.attrs["action"], op.operands[0].dtype.name
+    if dtype not in REDUCED.get(action, ()):
+        return f"TMA has no {action} of {dtype}"
+    if uses(function.body).get(op.result):
+        return f"the kernel uses what 'atomic_{action}' returns{in_line(op)}"
+    if (op.attrs["order"], op.attrs["scope"]) != ("relaxed", "gpu"):
+        return "TMA has atomics of order relaxed and scope gpu alone"
     return None
 
 
@@ -218,7 +247,8 @@ def _lower(function: Function, op: Op, way: _Stage, wait: int | None) -> None:
         parts = {"memory": way.tile, "place": place, "tensor": tensor, "target": operand(op, "offset")}
         pieces = tuple(way.run if axis.along == len(way.axes) - 1 else axis.extent for axis in box.axes)
         attrs = box.attrs | {"pieces": pieces, "by": "block"}
-        attrs |= {"order": op.attrs["order"]} if "order" in op.attrs else {}
+        kept = ("action",) if is_reduction(op) else ("order",)
+        attrs |= {name: op.attrs[name] for name in kept if name in op.attrs}
         b.access("tma_store", parts | {"mask": operand(op, "there")} | box.operands, **attrs)
         b.op("tma_commit")
     put(function.body, op, made.ops)

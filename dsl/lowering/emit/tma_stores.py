@@ -16,6 +16,7 @@ from dsl.lowering.ir.function import Op
 from dsl.lowering.ir.targets import WARP
 from dsl.lowering.layouts.layout import row_major
 from dsl.lowering.ops import operand, required
+from dsl.lowering.ops.memory import tma_store_row
 
 LANES = WARP.bit_length() - 1
 
@@ -56,7 +57,7 @@ def _tma_store(w: Writer, op: Op) -> None:
             alone = w.let(f"and i1 {same}, {alone}")
     columns = (inside % shape[-1] + 1) if is_of_warps else shape[-1]
     there = w.head.once(f"ptrtoint ptr %{map.name} to i64")
-    name = f"@cp.async.bulk.tensor.{len(box.axes)}d.global.shared::cta.tile.bulk_group"
+    name = "@" + tma_store_row(op, len(box.axes))
     for atom in range(columns // run):
         within = (begins.constant + atom * rows * run) * size
         column = w.let(f"add i32 {corner[0]}, {atom * run}")

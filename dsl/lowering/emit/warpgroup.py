@@ -76,13 +76,15 @@ def _atoms(value: Value) -> SwizzleAtoms | None:
 
 @rule("wgmma_wait")
 def _wait(w: Writer, op: Op) -> None:
-    """Emits a wait for all earlier wgmma products. The results are the completed accumulators."""
+    """Emits a wait for all earlier wgmma products except the last `pending` ones. The results are the completed
+    accumulators."""
     loop = op.operands[0].op
     if loop is not None and loop.spec.control.counters and has_no_iteration(w, loop):
         w.registers.update((result, w.registers[sums]) for result, sums in zip(op.results, op.operands, strict=True))
         return
     held = [register for sums in op.operands for register in w.registers[sums]]
-    made = w.calls.asm(of_wait("b32" if op.operands[0].dtype.name == "s32" else "f32", len(held)), held)
+    register = "b32" if op.operands[0].dtype.name == "s32" else "f32"
+    made = w.calls.asm(of_wait(register, len(held), op.attrs.get("pending", 0)), held)
     each = len(made) // len(op.results)
     for number, result in enumerate(op.results):
         w.registers[result] = made[number * each : (number + 1) * each]
@@ -125,10 +127,10 @@ def of_stage(
 
 
 @cache
-def of_wait(register: str, count: int) -> Instruction:
+def of_wait(register: str, count: int, pending: int = 0) -> Instruction:
     """Returns the asm of the wait. Its in-out operands are the `count` registers of the accumulators. So LLVM must
     place all uses of the accumulators behind the wait."""
-    wait = instruction("wgmma.wait_group.sync.aligned").filled(n="0")
+    wait = instruction("wgmma.wait_group.sync.aligned").filled(n=str(pending))
     return joined(wait.name, [Operand("d", "inout", register, count)], [wait])
 
 

@@ -238,7 +238,7 @@ class BoxMap(Struct, frozen=True):
     `axes` are axes of the tensor, innermost first, as in `BoxAxis`. `box` contains the number of elements along each
     axis. For a window, it contains the number of channels and the number of pixels. `swizzle` is the number of bytes of
     a swizzled row, or 0. `walks` contains the lower corner, the upper corner and the step of a window, for each axis
-    except the first and the last.
+    except the first and the last. `reduces` is true for TMA stores that reduce.
     """
 
     tensor: str
@@ -246,12 +246,14 @@ class BoxMap(Struct, frozen=True):
     box: tuple[int, ...]
     swizzle: int
     walks: tuple[tuple[int, int, int], ...] = ()
+    reduces: bool = False
 
     @property
     def name(self) -> str:
         """The name of the tensor map as a kernel argument. It contains dots, which names in a `.tile` file cannot
         contain."""
         ends = [str(number).replace("-", "m") for walk in self.walks for number in walk]
+        ends += ["reduces"] * self.reduces
         return ".".join([self.tensor, "map", *map(str, (*self.axes, *self.box, self.swizzle)), *ends])
 
 
@@ -268,6 +270,7 @@ def map_of(copy: Op) -> BoxMap:
         extents[:2] if box.walks else extents,  # an im2col map has one number for channels and one for pixels
         PIECE << len(swizzle) if swizzle else 0,
         tuple((walk.lower, walk.upper, walk.step) for walk in box.walks),
+        copy.attrs.get("action") is not None,
     )
 
 

@@ -167,8 +167,23 @@ def _tma_store(run: Run, op: Op, x: list[Array]) -> list[Array]:
     source = memory.places(np.asarray(_named(run, op, "place")).reshape(-1).astype(np.int64)[on])
     a = ElementAccess(target, target.places(at.reshape(-1)[on]), on, shape)
     # `memory.data` is read later, when the kernel waits for the store.
+    if (action := op.attrs.get("action")) is not None:
+        run.open_stores.append(lambda: _reduce(run, op, a, tensor.dtype, action, memory.data[source]))
+        return []
     run.open_stores.append(lambda: _put(run, op, a, tensor, memory.data[source]))
     return []
+
+
+def _reduce(run: Run, op: Op, a: ElementAccess, dtype: DType, action: str, values: Array) -> None:
+    """Combines elements of a tensor with those of a box, which has each element once."""
+    there, value = load(a.memory.data[a.at], dtype), load(values, dtype)
+    made = combined(action, dtype, there, value, None)
+    if dtype.is_float and action == "add":
+        run.inexact = True
+        if run.noise is not None:
+            made = run.shaken_if_rounded(made, wider(there) + wider(value), dtype)
+    a.memory.write(a.at, to_memory(made, dtype))
+    _note(run, op, a)
 
 
 @meaning("tma_commit")

@@ -133,7 +133,8 @@ row(
     "wgmma", (3, None), _infer_wgmma, "instruction form steps", operands="factor",
     access=MemoryAccess(_reads_of_wgmma),
 )  # fmt: skip
-# Waits for all earlier wgmma. Operands and results are the accumulators, which are complete after the wait.
+# Waits for all earlier wgmma, except the last `pending` ones if it has this attribute. Operands and results are the
+# accumulators, which are complete after the wait.
 row(
     "wgmma_wait", (1, None), same_types, acts="awaits", placement=Placement(alike),
     access=MemoryAccess(waits="wait for products"),

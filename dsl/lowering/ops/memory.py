@@ -7,7 +7,8 @@ optional, so the attribute `has` contains the names of all operands that are pre
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from functools import cache
 from typing import Any
 
@@ -62,8 +63,11 @@ def of_instruction(op: Op) -> list[AccessEffect]:
     than a block.
     """
     becomes = op.spec.becomes
-    rows = _kinds_of(becomes if isinstance(becomes, str) else becomes(op))
-    memory = op.operands[0]
+    return _effects_of(op, becomes if isinstance(becomes, str) else becomes(op))
+
+
+def _effects_of(op: Op, name: str) -> list[AccessEffect]:
+    rows, memory = _kinds_of(name), op.operands[0]
     if len(rows) == 1:
         by, kinds = rows[0]
         return [AccessEffect(kind, memory, by.space or "", by) for kind in kinds]
@@ -110,6 +114,13 @@ def atomic_row(op: Op, action: str = "exch.b32") -> str:
     return f"atom.{op.attrs['order']}.{_SCOPES[op.attrs['scope']]}.{space_of(op.operands[0])}.{action}"
 
 
+def tma_store_row(op: Op, rank: int = 2) -> str:
+    """Returns the name of the PTX instruction for a TMA store of boxes with `rank` axes."""
+    action = op.attrs.get("action")
+    name, reduces = ("cp.async", "") if action is None else ("cp.reduce.async", f".{action}")
+    return f"{name}.bulk.tensor.{rank}d.global.shared::cta{reduces}.tile.bulk_group"
+
+
 def writes(op: Op) -> bool:
     """Returns whether an operation writes memory."""
     return op.spec.access.touches and any(e.kind == "write" for e in op.spec.access.effects(op))
@@ -137,12 +148,12 @@ def place_of(op: Op, effect: AccessEffect) -> tuple[Value, Value | None]:
     return required(op, "offset"), operand(op, "stage")
 
 
-def commutes(op: Op, used: Collection[Value]) -> str | None:
+def commutes(op: Op, used: AbstractSet[Value]) -> str | None:
     """Returns the action of an access, such as "add", if accesses with the same action may run in any order. This holds
     for atomics whose result is unused, and for stores with `order=none`, whose action is "store". Returns None for any
     other access."""
     action = op.attrs.get("action")
-    if action is not None and action not in ("exchange", "cas") and op.result not in used:
+    if action is not None and action not in ("exchange", "cas") and used.isdisjoint(op.results):
         return str(action)
     return "store" if op.attrs.get("order") == "none" else None
 
@@ -219,9 +230,9 @@ row(
     **_takes("offset value", memory="shared", stage="index", offset="places", value="tile"),
 )  # fmt: skip
 row(
-    "atomic", (3, 6), _infer_moved, "has action order scope", becomes=atomic_row,
+    "atomic", (3, 12), _infer_moved, "has action order scope", becomes=atomic_row,
     access=MemoryAccess(of_instruction, "update"), placement=replace(ACCESS, exchange=lambda a, op: a.share(op)),
-    **_takes("offset value", **_PLACED, value="tile", expected="tile"),
+    **_takes("offset value", **_PLACED, value="tile", expected="tile", **_WHOLE, **BOX),
 )  # fmt: skip
 row(
     "copy", (4, 14), nothing, "has cache bytes", becomes="cp.async.ca.shared.global.4",
@@ -233,9 +244,10 @@ row(
 # `target` contains the offsets in the tensor. `corner` is the start of the box along each axis of the tensor. The edges
 # of the tensor clip the box. `mask` is a scalar flag that decides whether anything is stored. The threads that have
 # elements of `place` issue the store.
+# With an `action`, each element of the tensor becomes the sum, minimum, … of itself and the stored one.
 row(
     "tma_store", (5, 10), nothing, "has box at", becomes="cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group",
-    access=MemoryAccess(of_instruction), placement=Placement(place=_place_tma_store),
+    access=MemoryAccess(lambda op: _effects_of(op, tma_store_row(op))), placement=Placement(place=_place_tma_store),
     **_takes("place tensor target", memory="shared", place="places", tensor="tensor", target="places", mask="flag",
              stage="index", **BOX),
 )  # fmt: skip

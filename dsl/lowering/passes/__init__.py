@@ -42,6 +42,7 @@ from dsl.lowering.passes import (
     defer_waits,
     earlier_iterations,
     fold_again,
+    late_waits,
     layouts,
     lower_conversions,
     lower_copies,
@@ -196,6 +197,7 @@ PASSES = (
     # After `insert_barriers`, which orders the reads of a product at the place where the product is in the text.
     Pass("place_waits", place_waits.place_waits, may_go=False),
     Pass("defer_waits", on_function(defer_waits.defer_waits)),
+    Pass("late_waits", on_function(late_waits.late_waits)),
     # After all barriers: they decide which tiles may share bytes.
     Pass("place_shared", place_shared.place_shared, (CONVERSIONS,), (PLACES,), may_go=False),
     Pass("occupancy", occupancy.occupancy, reads=("blocks_per_sm", "maxnreg")),

@@ -23,6 +23,7 @@ from msgspec import Struct
 from dsl.lowering.ir.function import Block, Function, Op, Value, blocks_of, replace_uses, uses
 from dsl.lowering.ir.types import ViewType
 from dsl.lowering.ops import OPS
+from dsl.lowering.ops.matrix import views_of
 
 FEW_STAGES = 4
 """With so few stages, an iteration waits for its own products: the producer needs a free stage more."""
@@ -54,6 +55,9 @@ class Deferred(Struct):
         steps = [op for op in body.ops if op.spec.access.at_pipeline]
         if not products or not waits or any(op.regions for op in body.ops):
             return None
+        tiles = [view.operands[0].op for op in products for view in views_of(op)]
+        if any(tile is not None and tile.attrs.get("computed") for tile in tiles):
+            return None  # the next iteration stores its operand
         if [op.spec.access.at_pipeline for op in steps] != ["wait", "free"]:  # else warp groups take turns, say
             return None
         start, release = steps

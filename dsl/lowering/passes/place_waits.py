@@ -164,7 +164,7 @@ def _taken_over(function: Function, block: Block, product: Op) -> Value | None:
         return None
     if not _uses_of(function, spent).isdisjoint(_uses_of(function, product.result)):
         return None
-    held = sum(_registers(function, each) for each in (*block.args, spent, product.result))
+    held = sum(registers_of(function, each) for each in (*block.args, spent, product.result))
     why = f"{held} registers of a thread hold sums if it begins ahead of what is made of the ones before"
     name, rule = product.result.name or "product", "behind" if held > MOST_HELD else "ahead"
     ways = {"ahead": False, "behind": True}
@@ -206,7 +206,7 @@ def _source(value: Value) -> Any:
     return value if number is None else number
 
 
-def _registers(function: Function, value: Value) -> int:
+def registers_of(function: Function, value: Value) -> int:
     """Returns the number of 32-bit registers that each thread needs for a loop-carried value or an accumulator."""
     tile = value.type if isinstance(value.type, TileType) else None
     return 0 if tile is None else prod(tile.shape) * tile.dtype.bytes // (4 * function.threads)

@@ -23,6 +23,12 @@ def is_store(op: Op) -> bool:
     return value is not None and isinstance(op.operands[0].type, TensorType) and bool(value.tile.shape)
 
 
+def is_reduction(op: Op) -> bool:
+    """Whether an operation is an atomic of a tile and a tensor in global memory."""
+    is_atomic = op.spec.access.kind == "update" and isinstance(op.operands[0].type, TensorType)
+    return is_atomic and bool(op.result.tile.shape)
+
+
 def place_of(load: Op) -> list[Value]:
     """Returns the values that determine which elements a load reads: offset, mask, and the corners of its TMA box."""
     box = CopiedBox.of(load).operands.values() if "box" in load.attrs else ()

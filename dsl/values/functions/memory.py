@@ -7,7 +7,7 @@ from typing import Any
 from dsl.lowering.ir.function import Value
 from dsl.lowering.ir.location import Loc
 from dsl.lowering.ir.types import I1, DType
-from dsl.values.access import Span, join_masks, operands_of, read, resolve, stored_value, whole, write
+from dsl.values.access import Span, box_of_atomic, join_masks, operands_of, read, resolve, stored_value, whole, write
 from dsl.values.bindings import Absent, Access, Binding, SharedTile, Tensor, describe
 from dsl.values.building import Building
 from dsl.values.functions.threads import together
@@ -157,8 +157,9 @@ def _atomic(action: str) -> Meaning:
         joined = join_masks(b, place, _masked(b, loc, mask), loc)
         b.place(loc)
         named = {"value": values[-1], "expected": values[0] if action == "cas" else None, "mask": joined}
+        of_box, more = box_of_atomic(b, access, place, mask)
         words = {"order": "relaxed", "scope": "gpu"} | words
-        return b.ir.access("atomic", operands_of(place, named), action=action, **words).result
+        return b.ir.access("atomic", operands_of(place, named | of_box), action=action, **words, **more).result
 
     return tiles
 

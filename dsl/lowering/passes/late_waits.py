@@ -1,0 +1,101 @@
+"""Waits for a wgmma where its accumulator is first used, while later products run.
+
+    acc = wgmma acc, p, v               acc = wgmma acc, p, v
+    acc = wgmma_wait acc                store sw, w
+    store sw, w                   →     barrier
+    barrier                             x = wgmma sw, k
+    x = wgmma sw, k                     x = wgmma_wait x
+    x = wgmma_wait x                    …
+    …                                   acc = wgmma_wait acc
+    release                             release
+
+Products complete in order. A wait that lets later products run says how many of them are `pending`. It stays ahead of
+what writes or frees the shared memory that its product reads. A barrier lets other warps write it, if threads do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from dsl.lowering.ir.fold import constant_of
+from dsl.lowering.ir.function import Block, Function, Op, Value, blocks_of, walk
+from dsl.lowering.ir.types import ViewType
+from dsl.lowering.passes.place_waits import registers_of
+
+MOST_HELD = 208
+"""Above this number of registers, late waits make ptxas 13.0 spill: the gradients of keys with heads of 64, which have
+224, take 2387 us in place of 1637 (H200, f16, 4096 keys). With 208, those with heads of 128 spill nothing."""
+
+
+def late_waits(function: Function) -> None:
+    """Moves each wait behind the operations that need neither its accumulators nor the memory of its products."""
+    for block in blocks_of(function.body):
+        for wait in [op for op in reversed(block.ops) if _awaits_sums(op)]:
+            _move(function, block, wait)
+
+
+def _move(function: Function, block: Block, wait: Op) -> None:
+    products = [value.op for value in wait.operands if value.op in block.ops]
+    if len(products) < len(wait.operands):
+        return  # another block has started them
+    read = {effect.memory for op in products if op is not None for effect in op.spec.access.effects(op)}
+    by_threads = any(_writes(op, read) for op in walk(block))
+    # ptxas 13.0 serialises products (C7514) if one that reads registers is waited for behind the start of another.
+    alone = any(op is not None and not isinstance(op.operands[0].type, ViewType) for op in products)
+    at = end = block.ops.index(wait)
+    while _may_pass(block.ops[end + 1], wait, read, by_threads) and not (alone and block.ops[end + 1].spec.wgmma):
+        end += 1
+    passed = block.ops[at + 1 : end + 1]
+    gains = any(op.spec.wgmma or op.spec.orders == "threads" or _awaits_sums(op) for op in passed)
+    if not gains or not _is_late(function, wait, _held(function, block)):
+        return
+    block.ops[at : end + 1] = [*passed, wait]
+    last = max(block.ops.index(op) for op in products if op is not None)
+    wait.attrs["pending"] = sum(op.spec.wgmma for op in block.ops[last + 1 : end])
+
+
+def _awaits_sums(op: Op) -> bool:
+    """Whether an operation waits for products, and gives their accumulators."""
+    return op.spec.acts == "awaits" and bool(op.results)
+
+
+def _writes(op: Op, memories: Collection[Value]) -> bool:
+    """Whether an operation writes one of these shared tiles, and no mbarrier tells when."""
+    effects = op.spec.access.effects(op) if op.spec.access.touches else []
+    return any(e.kind == "write" and e.memory in memories and e.by.completion != "mbarrier" for e in effects)
+
+
+def _may_pass(op: Op, wait: Op, read: Collection[Value], by_threads: bool) -> bool:
+    if op.regions or op.spec.control.ends or op.spec.access.at_pipeline or not {*op.operands}.isdisjoint(wait.results):
+        return False
+    if op.spec.orders == "threads":
+        return not by_threads
+    if op.spec.pure or op.spec.wgmma or _awaits_sums(op) or op.spec.orders == "group":
+        return True
+    if not op.spec.access.touches:
+        return op.spec.acts == "synchronizes"
+    return not _writes(op, read)
+
+
+def _held(function: Function, block: Block) -> int:
+    """Returns the number of registers of a thread that products of the block hold at a time: those of carried values,
+    of accumulators from the start of a product at 0 to their last use, and of a left operand."""
+    products, held = [op for op in block.ops if op.spec.wgmma], [0] * len(block.ops)
+    for op in products:
+        for sums in op.results if constant_of(op.operands[-1]) == 0 else []:
+            awaited = [result for each in block.ops if _awaits_sums(each) and sums in each.operands
+                       for result in each.results]  # fmt: skip
+            first, *_, last = (
+                i for i, each in enumerate(block.ops) if each is op or {sums, *awaited} & {*each.operands}
+            )
+            for i in range(first, last):
+                held[i] += registers_of(function, sums)
+    left = [op.operands[0] for op in products if not isinstance(op.operands[0].type, ViewType)]
+    return max(held) + sum(registers_of(function, each) for each in (*block.args, *left[:1]))
+
+
+def _is_late(function: Function, wait: Op, held: int) -> bool:
+    name, why = wait.results[-1].name or "product", f"{held} registers of a thread hold operands and accumulators"
+    ways, rule = {"late": True, "own": False}, "late" if held <= MOST_HELD else "own"
+    late: bool = function.choices.choose("late_wait", name, ways, rule, loc=wait.loc, because=why)
+    return late

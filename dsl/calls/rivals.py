@@ -62,7 +62,11 @@ class RivalPoint(Struct, frozen=True, dict=True):
     @cached_property
     def cost(self) -> float | None:
         """The sum of the costs in microseconds, or None if no schedule has a cost."""
-        found = [each.costs[rank] for each, rank in zip(self.points, self.ranks, strict=True) if each is not None]
+        found = [
+            each.costs[rank] if rank else each.least
+            for each, rank in zip(self.points, self.ranks, strict=True)
+            if each is not None
+        ]
         return sum(found) if found else None
 
     @property

@@ -310,7 +310,7 @@ def points(
         # Costs exclude most combinations: 3,700 of 3,960 in samples/matmul.tile. If they exclude all, the first stays.
         found, asked = resolved.points, [name for name in mine if name not in given]
         if found is not None and not asked:
-            if found.costs[0] == inf:
+            if found.least == inf:
                 firsts = {name: values[0] for name, values in resolved.tune.items() if name not in given}
                 yield inf, {**chosen, **firsts}
                 return

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, reduce
-from math import inf, nan, prod
+from functools import reduce
+from math import inf, isfinite, nan, prod
 from typing import Any
 
 import numpy as np
@@ -41,23 +41,26 @@ class Evaluated(Struct, frozen=True):
     places: Mapping[str, np.ndarray]
     numbers: Mapping[str, Any]
 
-    def cheapest_first(self) -> tuple[list[float], Callable[[int], Mapping[str, Any]]]:
-        """Returns the finite costs in ascending order. Also returns a function from a place in this order to the values
-        of the sets at that point. If no cost is finite, the only point has the first value of each set. A cost without
-        a value counts as infinite."""
+    def cheapest(self) -> tuple[float, int] | None:
+        """Returns the least finite cost, and the first point that has it. A cost without a value counts as infinite.
+        Returns None if no cost is finite."""
+        costs = self.flat(np.asarray(self.cost, np.float64))
+        point = int(costs.argmin())
+        if not isfinite(costs[point]):  # minus infinity and NaN count as the least
+            finite = np.flatnonzero(np.isfinite(costs))
+            if not len(finite):
+                return None
+            point = int(finite[costs[finite].argmin()])
+        return float(costs[point]), point
+
+    def cheapest_first(self) -> tuple[list[float], list[int]]:
+        """Returns the finite costs in ascending order, and the point of each."""
         costs = self.flat(np.asarray(self.cost, np.float64))
         finite = np.flatnonzero(np.isfinite(costs))
-        if not len(finite):
-            return [inf], lambda place: self.values_at(0, is_first=True)
         # At equal cost, the values that the text states first win. The set that was read last decides first: its axis
         # is the first one.
         order = finite[np.argsort(costs[finite], kind="stable")]
-
-        @cache  # a launch reads the values of its cheapest point several times
-        def at(place: int) -> Mapping[str, Any]:
-            return self.values_at(order[place])
-
-        return costs[order].tolist(), at
+        return costs[order].tolist(), order.tolist()
 
     def flat(self, value: np.ndarray) -> np.ndarray:
         """Returns the value of each point, along one axis."""
@@ -68,7 +71,7 @@ class Evaluated(Struct, frozen=True):
     def values_at(self, point: int, is_first: bool = False) -> dict[str, Any]:
         """Returns the values of the sets at a point, or the first value of each set. If a value depends on other sets,
         it is the number at the point, as an integer if it is whole."""
-        index = np.unravel_index(point, self.shape)
+        index = (point,) if len(self.shape) == 1 else np.unravel_index(point, self.shape)
 
         def at(array: Any) -> Any:  # one element of the array that broadcasts to `shape`
             own = index[len(index) - array.ndim :]

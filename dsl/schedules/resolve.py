@@ -77,7 +77,7 @@ class ResolvedSchedule(Struct):
         finite = 0 if self.points is None else sum(cost < inf for cost in self.points.costs)
         if self.points is None or name not in self.points.names or not finite:
             return "the first of its set"
-        return f"the least cost of {finite} points: {self.points.costs[0]:.1f} us"
+        return f"the least cost of {finite} points: {self.points.least:.1f} us"
 
     @property
     def lines(self) -> dict[tuple[str, str], Loc]:
@@ -162,7 +162,7 @@ def resolve_schedule(program: Program, request: ScheduleRequest, chosen: Points 
     names.broken = mistakes.broken
     names.cheapest, out.points = start.by_cost(chosen)
     if out.points is not None:
-        names.cheapest, out.costs["cost"] = {**names.cheapest, **out.points.at(0)}, out.points.costs[0]
+        names.cheapest, out.costs["cost"] = {**names.cheapest, **out.points.at(0)}, out.points.least
     for constant in kernel.constants:
         if constant.name in said.definitions:
             with mistakes:

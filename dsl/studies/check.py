@@ -450,7 +450,7 @@ class _Check:
             points = points_of(self.program, request)
         except TileError:
             return True  # lowering it finds the error
-        return points is None or points.costs[0] < inf
+        return points is None or points.least < inf
 
     def _with_extents(
         self, kernel: ast.KernelDef, schedule: str | None, types: dict[str, str], extents: Sequence[int | None]

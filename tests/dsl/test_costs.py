@@ -22,7 +22,7 @@ from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.machines import SHIPPED, machine_numbers, machine_rows, own_rows, text_of_rows
 from dsl.lowering.ir.targets import TARGETS, target
 from dsl.runtime import LaunchError
-from dsl.schedules import compiled_cost
+from dsl.schedules import traced_cost
 from dsl.schedules.compiled_cost import CompiledCosts
 from dsl.text.program import dim_names, load, parse_program
 from dsl.values.facts import ArrayFacts
@@ -159,7 +159,7 @@ COMPILED = {
 def test_compiled_costs_are_those_of_the_walk(sample: str, most_excluded: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """From the second evaluation on, a cost is a function of the dims: the same costs and values, in the same order.
     Points that a condition excludes are left out, or evaluated in vain."""
-    monkeypatch.setattr(compiled_cost, "MOST_EXCLUDED", most_excluded)
+    monkeypatch.setattr(traced_cost, "MOST_EXCLUDED", most_excluded)
     program, rng = dsl.load(SAMPLES / f"{sample}.tile", device="emulator").program, random.Random(5)
     named = [key for key in program.schedules if key[1] in COMPILED[sample].split()]
     assert named
@@ -174,7 +174,28 @@ def test_compiled_costs_are_those_of_the_walk(sample: str, most_excluded: int, m
             assert walked is not None and compiled is not None and compiled.costs == walked.costs
             for place in {0, len(walked.costs) // 2, len(walked.costs) - 1} if walked.costs[0] < inf else ():
                 assert repr(compiled.at(place)) == repr(walked.at(place))
-    assert any(each.function for found in program.once(CompiledCosts).found.values() for each in found)
+    assert any(each.general for found in program.once(CompiledCosts).found.values() for each in found)
+
+
+@pytest.mark.parametrize("sample", ["matmul", "softmax", "reduce", "layer_norm", "int8_conv", "attention"])
+def test_costs_for_values_of_conditions_are_those_of_the_walk(sample: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Functions for calls whose conditions on dims have the same values have the points of the walk, ties included."""
+    program, rng = dsl.load(SAMPLES / f"{sample}.tile", device="emulator").program, random.Random(6)
+    for kernel, schedule in program.schedules:
+        for _ in range(20):
+            step = rng.choice([1, 8, 64])
+            dims = {name: step * int(2 ** rng.uniform(0, 9)) for name in dim_names(program.kernel(kernel))}
+            request = Request(kernel, schedule, dims, {}, {}, {}, arch="sm_90")
+            with monkeypatch.context() as walking:
+                walking.setattr(CompiledCosts, "evaluated", lambda *_: None)
+                walked = points_of(program, request)
+            special = points_of(program, request)
+            if walked is None or special is None:
+                assert walked is special
+                break
+            assert (special.least, special.costs, special.names) == (walked.least, walked.costs, walked.names)
+            assert repr(special.at(0)) == repr(walked.at(0)) and special.least == special.costs[0]
+    assert any(each.special for found in program.once(CompiledCosts).found.values() for each in found)
 
 
 @pytest.mark.parametrize("order", [*permutations(["n > 3 * TILE", "TILE != 128", "U * n != 1536", "LATE < n"])])
@@ -191,7 +212,7 @@ def test_conditions_of_dims_and_of_sets_exclude_the_same_points(order: tuple[str
         assert walked is not None and compiled is not None
         assert (compiled.costs, compiled.names) == (walked.costs, walked.names)
         assert [compiled.at(i) for i in range(len(walked.costs))] == [walked.at(i) for i in range(len(walked.costs))]
-    assert any(each.function for found in program.once(CompiledCosts).found.values() for each in found)
+    assert any(each.general for found in program.once(CompiledCosts).found.values() for each in found)
 
 
 def test_what_is_not_traced_is_walked_each_time() -> None:
@@ -201,7 +222,7 @@ def test_what_is_not_traced_is_walked_each_time() -> None:
     for n in (1000, 1001, 1002):
         points = points_of(program, Request("scaled", "s", {"n": n}, {}, {}))
         assert points is not None and points.costs == [128.0, 256.0]
-    assert all(each.function is None for found in program.once(CompiledCosts).found.values() for each in found)
+    assert all(each.general is None for found in program.once(CompiledCosts).found.values() for each in found)
 
 
 @pytest.mark.parametrize("part", ["7 % n", "7 // n", "7 / n", "cdiv(7, n)", "7 // (TILE - TILE + n)"])

@@ -168,10 +168,11 @@ def build_variant(
         return _Variant(program, request).build(budget, resolved)
 
 
-def resolve(program: Program, request: Request, points: Points | None = None) -> Resolved:
+def resolve(program: Program, request: Request, points: Points | None = None, may_share: bool = False) -> Resolved:
     """Evaluates a request's schedule without building the kernel. `points` are the combinations of `tune` values in
-    order of cost, if they were already computed. Raises the same TileErrors as `build_variant`."""
-    return _Variant(program, request).resolve(points)
+    order of cost, if they were already computed. With `may_share`, the schedule may be that of an earlier request with
+    the same code. Raises the same TileErrors as `build_variant`."""
+    return _Variant(program, request).resolve(points, may_share)
 
 
 def points_of(program: Program, request: Request) -> Points | None:
@@ -192,7 +193,8 @@ def costs_of(
 class Resolved(Struct, dict=True):
     """A schedule evaluated for the dims and scalars of a request. `constants` maps names to numbers and functions.
     `special` maps specialised dims and scalars to their values. `divisors` maps dims to known divisors, on which the
-    code may depend. `family` contains everything else that the code depends on."""
+    code may depend. `family` contains everything else that the code depends on. `is_own` is False if the schedule is
+    that of an earlier request."""
 
     request: Request
     schedule: ResolvedSchedule
@@ -202,45 +204,38 @@ class Resolved(Struct, dict=True):
     is_large: bool
     is_empty: bool
     divisors: dict[str, int]
+    is_own: bool = True
 
     @cached_property
     def family(self) -> tuple:
         """A hashable key. Two requests have the same key if their code can differ only because of the divisors of
         dims."""
         schedule, request = self.schedule, self.request
-        constants = {**schedule.constants, **self.constants}
-        named = {n: v.name if isinstance(v, ast.Def) else v for n, v in constants.items()}
-        pins = {n: pin.parts for n, pin in schedule.pins.items()}
-        instructions = {n: named.name for n, named in schedule.instructions.items()}
-        swizzles = {n: pin.bits for n, pin in schedule.swizzles.items()}
         # A choice that the caller forces replaces the schedule's choice.
         choices = {**{key: forced.option for key, forced in schedule.choices.items()}, **request.choices}
-        parts = (
-            named,
-            self.special,
-            request.types,
-            request.align,
-            pins,
-            instructions,
-            swizzles,
-            schedule.attrs,
-            choices,
-        )
+        parts = (self.special, request.types, request.align, choices)
         # For strides, the key contains only the axis of stride 1 and the signs. The strides' divisors are in
         # `divisors`.
         units = sorted((name, strides.index(1)) for name, strides in request.strides.items() if 1 in strides)
         signs = sorted((name, [stride < 0 for stride in strides]) for name, strides in request.strides.items())
-        plain = (request.kernel, request.schedule, sorted(request.absent), request.arch, request.sms, schedule.warps)
+        plain = (request.kernel, request.schedule, sorted(request.absent), request.arch, request.sms)
         around = (request.follows, request.leads, self.is_empty)
-        return (
-            *map(
-                repr,
-                (
-                    *(*plain, *around, units, signs, request.strict_bounds, request.marks, self.index_bits),
-                    *(sorted(part.items()) for part in parts),
-                ),
-            ),
-        )
+        own = (*plain, *around, units, signs, request.strict_bounds, request.marks, self.index_bits)
+        return repr((own, *(sorted(part.items()) for part in parts))), self.text_of_schedule
+
+    @property
+    def text_of_schedule(self) -> str:
+        """What the code depends on in the schedule, except for the choices."""
+        schedule = self.schedule
+        if schedule.text is None:
+            constants = {**schedule.constants, **self.constants}
+            named = {n: v.name if isinstance(v, ast.Def) else v for n, v in constants.items()}
+            pins = {n: pin.parts for n, pin in schedule.pins.items()}
+            instructions = {n: named.name for n, named in schedule.instructions.items()}
+            swizzles = {n: pin.bits for n, pin in schedule.swizzles.items()}
+            parts = (named, pins, instructions, swizzles, schedule.attrs)
+            schedule.text = repr((schedule.warps, *(sorted(part.items()) for part in parts)))
+        return schedule.text
 
 
 class Unset(TileError):
@@ -294,10 +289,10 @@ class _Variant:
         scalars = {n: self._as_parameter(n, request.scalars[n]) for n in self.head.scalars if n in request.scalars}
         return ScheduleRequest(kernel, request.schedule, request.dims, self.types, facts, request.constants, scalars)
 
-    def resolve(self, points: Points | None = None) -> Resolved:
+    def resolve(self, points: Points | None = None, may_share: bool = False) -> Resolved:
         request, dims = self.request, dict(self.request.dims)
         known = self.known()
-        schedule, scalars = resolve_schedule(self.program, known, points), known.scalars
+        schedule, scalars = resolve_schedule(self.program, known, points, may_share), known.scalars
         if prod(schedule.attrs.get("cluster", ())) > 1 and (flaw := self.target.flaw_of_clusters):
             raise TileError("target", schedule.places["cluster", None], flaw, "cluster 1 is no cluster")
         for name, parts in schedule.attrs.get("split", {}).items():
@@ -309,7 +304,9 @@ class _Variant:
         index_bits = request.index_bits or (64 if is_large else 32)
         divisors = self._divisors(dims, special, constants, schedule)
         is_empty = 0 in dims.values()
-        return Resolved(request, schedule, constants, special, index_bits, is_large, is_empty, divisors)
+        return Resolved(
+            request, schedule, constants, special, index_bits, is_large, is_empty, divisors, schedule.request is known
+        )
 
     def build(self, budget: Budget | None = None, resolved: Resolved | None = None) -> Variant:
         kernel, request = self.kernel, self.request

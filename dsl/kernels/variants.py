@@ -14,6 +14,7 @@ from dsl.kernels.variant import Request, Resolved, Variant, points_of, resolve
 from dsl.lowering.ir.location import TileError
 from dsl.runtime.numbers import exact_key
 from dsl.schedules import Points
+from dsl.schedules.known_schedules import keep
 from dsl.text.program import Program
 
 Kernel = TypeVar("Kernel")
@@ -58,13 +59,6 @@ def request_key(request: Request) -> tuple:
 def kind_of(family: tuple, resolved: Resolved) -> tuple:
     """Returns a key that is equal for requests with the same IR after all passes."""
     return family, tuple(sorted(resolved.divisors.items()))
-
-
-def keep(known: dict[Any, Any], key: Any, value: Any, most: int) -> None:
-    """Adds an entry to `known`. If `known` then has more than `most` entries, removes the oldest."""
-    known[key] = value
-    if len(known) > most:
-        known.pop(next(iter(known)), None)
 
 
 class Member(Struct, Generic[Kernel], frozen=True):
@@ -149,7 +143,7 @@ class Variants(Generic[Kernel]):
         found = self._resolved.pop(key, None)
         if found is None:
             _, points = self._points.pop(id(request), (request, None))
-            found = resolve(self.program, request, points)
+            found = resolve(self.program, request, points, may_share=True)
         keep(self._resolved, key, found, MOST_WAITING)
         return found
 
@@ -168,7 +162,8 @@ class Variants(Generic[Kernel]):
             raise self._refused[kind]
         if kind not in self._waiting:
             try:
-                lowered = lower(self.program, resolved.request, resolved=resolved)
+                own = resolved if resolved.is_own else resolve(self.program, resolved.request)
+                lowered = lower(self.program, resolved.request, resolved=own)
             except TileError as error:
                 keep(self._refused, kind, error, MOST_REQUESTS)
                 raise

@@ -16,6 +16,7 @@ from msgspec import Struct, field
 
 from dsl.schedules.all_points import Evaluated
 from dsl.schedules.definitions import Said
+from dsl.schedules.known_schedules import RecordedNames, are_as_before
 from dsl.schedules.properties import Setting
 from dsl.schedules.special_cost import SpecialTracer
 from dsl.schedules.traced_cost import Tracer
@@ -29,22 +30,6 @@ compiled for at most so many combinations of types and other facts that it reads
 MOST_SPECIAL, BEFORE_SPECIAL = 16, 3
 """The greatest number of functions of a cost for values of its conditions, and the number of evaluations without one
 before each. Making one takes 10 ms."""
-
-
-class RecordedNames(dict[str, Any]):
-    """Names with their values, which records the names that were looked up."""
-
-    def __init__(self, names: Mapping[str, Any]):
-        super().__init__(names)
-        self.read: set[str] = set()
-
-    def get(self, name: str, default: Any = None) -> Any:
-        self.read.add(name)
-        return super().get(name, default)
-
-    def __contains__(self, name: object) -> bool:
-        self.read.add(str(name))
-        return super().__contains__(name)
 
 
 class CostFunction(Struct, frozen=True):
@@ -76,14 +61,6 @@ class CompiledCost(Struct):
     kept: Any
     special: list[CostFunction] = field(default_factory=list)
     others: int = 0
-
-    def serves(self, known: Mapping[str, Any]) -> bool:
-        """Whether the facts have these values and types. 1, 1.0 and True differ."""
-        for name, value in self.facts:
-            now = known.get(name, MISSING)
-            if now is not value and (type(now) is not type(value) or now != value):
-                return False
-        return True
 
     def __call__(self, dims: Mapping[str, int], make: Callable[[], CostFunction | None]) -> Evaluated | None:
         """Returns the cost at all points, or None if it has to be walked. `make` compiles a special function for these
@@ -138,7 +115,7 @@ class CompiledCosts:
             return made(SpecialTracer(self.program, {**known}, said.definitions, given, dims, now=now))
 
         for each in compiled:
-            if each.serves(known):
+            if are_as_before(each.facts, known):
                 return each(known, special)
         names = RecordedNames(known)
         function = made(Tracer(self.program, names, said.definitions, given, dims))

@@ -18,6 +18,7 @@ from dsl.lowering.ir.targets import Target
 from dsl.lowering.ir.types import DType
 from dsl.schedules.cheapest import Points, costs_at, points
 from dsl.schedules.definitions import Definition, Mistakes, Names, Said, said_with_defaults, through
+from dsl.schedules.known_schedules import KnownSchedules
 from dsl.schedules.properties import PROPERTIES, Setting
 from dsl.schedules.rules import by_rule, misnamed
 from dsl.text import tree as ast
@@ -41,7 +42,7 @@ class StatedContract(Struct, frozen=True):
 
 
 class ResolvedSchedule(Struct):
-    """A schedule, evaluated for one variant.
+    """A schedule, evaluated for one variant, as it was first requested.
 
     `constants` contains the kernel's constants, and all names that have a `tune` set or a value from the caller.
     `definitions` contains the other evaluated names, each after the names that it reads. `tune` maps each name with a
@@ -50,10 +51,11 @@ class ResolvedSchedule(Struct):
     `choices` maps keys to forced options. `places` maps (property, subject) to the location of the line.
     `may_set_warps` is True if neither a line nor the caller sets `warps`. `contracts` lists the contracts that the code
     must meet. `costs` contains the `cost` in microseconds, if a line states it. `points` contains the combinations of
-    values among which the cost chose.
+    values among which the cost chose. `text` keeps what the code depends on as text, once it is asked for.
     """
 
     name: str | None
+    request: ScheduleRequest
     constants: dict[str, Any] = field(default_factory=dict)
     definitions: dict[str, Definition] = field(default_factory=dict)
     tune: dict[str, list[Any]] = field(default_factory=dict)
@@ -71,6 +73,7 @@ class ResolvedSchedule(Struct):
     points: Points | None = None
     warps: int = DEFAULT_WARPS
     may_set_warps: bool = False
+    text: str | None = None
 
     def reason_of_set(self, name: str) -> str:
         """Explains in words why a name has this value of its `tune` set, if the caller does not set the name."""
@@ -148,35 +151,26 @@ class ScheduleRequest(Struct, frozen=True):
     scalars: Mapping[str, Any]
 
 
-def resolve_schedule(program: Program, request: ScheduleRequest, chosen: Points | None = None) -> ResolvedSchedule:
+def resolve_schedule(
+    program: Program, request: ScheduleRequest, chosen: Points | None = None, may_share: bool = False
+) -> ResolvedSchedule:
     """Evaluates the kernel's constants, its number of warps and its properties.
 
     Constants without a value are left out. `chosen` contains the points of the schedule's cost, if already computed.
-    Raises a TileError or Errors with all wrong lines.
+    With `may_share`, the result may be that of an earlier request with the same constants, properties and choices. Of
+    such a request, `derived`, `costs`, `points`, `tune`, `definitions` and the bounds of `contracts` may differ. Raises
+    a TileError or Errors with all wrong lines.
     """
     start = ScheduleStart(program, request)
-    lines, said, mistakes = start.lines, start.said, start.said.mistakes
-    kernel, overrides = request.kernel, request.overrides
-    out = ResolvedSchedule(request.name, may_set_warps=lines.may_set_warps)
-    names = Names(program, start.known, said.definitions, overrides, start.dims)
-    names.broken = mistakes.broken
-    names.cheapest, out.points = start.by_cost(chosen)
-    if out.points is not None:
-        names.cheapest, out.costs["cost"] = {**names.cheapest, **out.points.at(0)}, out.points.least
-    for constant in kernel.constants:
-        if constant.name in said.definitions:
-            with mistakes:
-                out.constants[constant.name] = names.value(constant.name, constant.loc)
-    with mistakes:
-        _warps(kernel, out, said, names)
-    _force_choices(out, said, lines.keys, names, overrides)
-    _settings(kernel, out, said, names, program.once(_lacking, kernel.name, request.name))
-    _sort_names(out, lines, names, overrides)
-    for contract, caller in (each for found in said.contracts.values() for each in found):
-        with mistakes:
-            out.contracts.append(stated(contract, caller, names, names.option))
-    mistakes.tell()
-    return out
+    cheapest, found = start.by_cost(chosen)
+
+    def evaluate(names: Names) -> ResolvedSchedule:
+        return start.resolved(request, found, cheapest, names)
+
+    if not may_share:
+        return evaluate(Names(*start.names()))
+    values = cheapest if found is None else {**cheapest, **found.at(0)}
+    return program.once(KnownSchedules).evaluated(start.lines, values, evaluate, *start.names())
 
 
 def schedule_points(program: Program, request: ScheduleRequest) -> Points | None:
@@ -253,6 +247,35 @@ class ScheduleStart:
                 known_points = chosen if setting is self.lines.costs[-1] else None
                 found = known_points or points(setting, self.program, self.said, self.known, given, self.dims)
         return cheapest, found
+
+    def names(self) -> tuple[Any, ...]:
+        """The arguments of `Names`."""
+        return self.program, self.known, self.said.definitions, self.overrides, self.dims
+
+    def resolved(
+        self, request: ScheduleRequest, points: Points | None, cheapest: Mapping[str, Any], names: Names
+    ) -> ResolvedSchedule:
+        """Evaluates all lines with `names`. `points` and `cheapest` are those of `by_cost`."""
+        lines, said, mistakes = self.lines, self.said, self.said.mistakes
+        kernel, overrides, program = request.kernel, request.overrides, self.program
+        out = ResolvedSchedule(request.name, request, may_set_warps=lines.may_set_warps, points=points)
+        names.broken, names.cheapest = mistakes.broken, cheapest
+        if points is not None:
+            names.cheapest, out.costs["cost"] = {**cheapest, **points.at(0)}, points.least
+        for constant in kernel.constants:
+            if constant.name in said.definitions:
+                with mistakes:
+                    out.constants[constant.name] = names.value(constant.name, constant.loc)
+        with mistakes:
+            _warps(kernel, out, said, names)
+        _force_choices(out, said, lines.keys, names, overrides)
+        _settings(kernel, out, said, names, program.once(_lacking, kernel.name, request.name))
+        _sort_names(out, lines, names, overrides)
+        for contract, caller in (each for found in said.contracts.values() for each in found):
+            with mistakes:
+                out.contracts.append(stated(contract, caller, names, names.option))
+        mistakes.tell()
+        return out
 
 
 def _force_choices(

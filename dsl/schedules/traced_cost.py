@@ -56,7 +56,7 @@ def are_whole(*values: Any) -> bool:
 def _are_exact(a: Any) -> bool:
     """Whether whole numbers, of which some may be beyond 2^53, are all within it."""
     if isinstance(a, np.ndarray):
-        return bool(a.max() < MOST_EXACT and a.min() > -MOST_EXACT)
+        return bool(a.size and a.max() < MOST_EXACT and a.min() > -MOST_EXACT)
     return -MOST_EXACT < a < MOST_EXACT
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ import dsl.kernels.compile
 import dsl.kernels.variant
 import dsl.kernels.variants
 from dsl import runtime
-from dsl.kernels.variant import Request
+from dsl.kernels.variant import Request, resolve
 from dsl.lowering.emit import codegen
+from dsl.text.program import dim_names
 from dsl.values.facts import ArrayFacts
 
 SAMPLES = Path(__file__).resolve().parents[2] / "samples"
@@ -220,3 +222,18 @@ def test_a_kernel_that_asks_for_less_serves_those_alone_that_have_it() -> None:
         y = np.zeros(3, np.int32)
         module.corners(y, *arrays)
         assert y.tolist() == [2 * extent - 1 for extent in extents]
+
+
+@pytest.mark.parametrize("sample", ["matmul", "softmax", "layer_norm", "attention"])
+def test_a_schedule_of_an_earlier_call_has_the_same_code(sample: str) -> None:
+    """If all expressions that a schedule reads have the values of an earlier call, so have constants and properties."""
+    program, rng, shared = dsl.load(SAMPLES / f"{sample}.tile", device="emulator").program, random.Random(8), 0
+    for kernel, schedule in program.schedules:
+        dims = dict.fromkeys(dim_names(program.kernel(kernel)), 64)
+        for _ in range(20):
+            dims |= {rng.choice([*dims]): rng.choice([1, 8]) * int(2 ** rng.uniform(0, 12))}
+            request = Request(kernel, schedule, dict(dims), {}, {}, {"gain": 1.0, "eps": 1e-5}, arch="sm_90")
+            known, own = resolve(program, request, may_share=True), resolve(program, request)
+            assert (known.family, known.divisors) == (own.family, own.divisors)
+            shared += not known.is_own
+    assert shared > 20

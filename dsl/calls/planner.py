@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property, partial
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from msgspec.structs import replace
 
@@ -52,6 +52,9 @@ from dsl.values.facts import ArrayFacts, CallArray
 from dsl.values.host import Shaped
 from dsl.values.table import Builtin
 
+if TYPE_CHECKING:
+    from dsl.runtime.expressions import Expression
+
 ASKING = ("shape", "bytes", "dtype")
 """Functions of arrays that do not need the elements."""
 UNFIT = ("shared", "limit", "registers", "target", "instruction")
@@ -67,6 +70,16 @@ def one_of(values: Sequence[Any], chosen: Any) -> Any:
     finds 1."""
     exact = (value for value in values if exact_key(value) == exact_key(chosen))
     return next(exact, next((value for value in values if value == chosen), chosen))
+
+
+def holds(condition: Expression | None, names: Mapping[str, Any]) -> bool:
+    """Returns whether a condition is true. A condition without a value is not."""
+    from dsl.runtime.expressions import ExpressionError
+
+    try:
+        return condition is not None and bool(condition.evaluate(names))
+    except ExpressionError:
+        return False
 
 
 def passed_on(value: Any, loc: Loc) -> Any:
@@ -369,25 +382,13 @@ class Planner:
     def flaw_of_launch(self, request: Request, variant: Variant) -> str | None:
         """Returns the reason why the variant cannot be launched for these dims, or None if it can. Its conditions must
         hold, the grid must be a whole number of clusters, and a tensor with a TMA map must not be empty."""
-        function, size = variant.function, variant.function.blocks_of_cluster
-        # A tensor without elements has no tensor map, so a matrix product with k = 0 takes another branch.
+        # A matrix product with k = 0 takes another branch, since a tensor without elements has no tensor map.
         empty = {name for name, extent in request.dims.items() if extent == 0}
-        mapped = {map.tensor for map in maps_of(function.body)} if empty else set()
-        if any(p.name in mapped and empty.intersection(p.dims) for p in function.params):
+        mapped = {map.tensor for map in maps_of(variant.function.body)} if empty else set()
+        if any(p.name in mapped and empty.intersection(p.dims) for p in variant.function.params):
             return "TMA copies no part of a tensor without elements"
-        for condition in variant.requires:
-            # An `assert` with a message tells the caller of a mistake, which no other schedule mends.
-            if condition.hint is None and not self.all_hold(request, variant, [condition.expr]):
-                return f"requires {condition.text} ({condition.place})"
-        if size == 1 or self.all_hold(request, variant, [["==", ["%", variant.grid[0], size], 0]]):
+        if not variant.limits:
             return None
-        return f"its grid is no multiple of its clusters of {size} blocks"
-
-    def all_hold(self, request: Request, variant: Variant, conditions: Sequence[Any]) -> bool:
-        """Returns whether all conditions of a variant, given as expression trees, are true for the dims of a
-        request."""
-        from dsl.runtime.expressions import ExpressionError, compile_expression
-
         # Uses the dims of the request, because the variant may have been built for another call. With the first call's
         # dims, a grid of six blocks in clusters of four was launched and refused.
         names = {"sms": request.sms or self.target.sms, **variant.constants, **request.scalars, **request.dims}
@@ -395,10 +396,7 @@ class Planner:
         # Scalars are rounded as in the launch, because 0.1 as an f32 differs from Python's 0.1.
         names |= {name: as_parameter(names[name], dtype) for name, dtype in types.items()}
         names |= {stride_name(n, axis): s for n, of in request.strides.items() for axis, s in enumerate(of)}
-        try:
-            return all(compile_expression(condition).evaluate(names) for condition in conditions)
-        except ExpressionError:
-            return False
+        return next((text for condition, text in variant.limits if not holds(condition, names)), None)
 
     def alternatives(self, schedules: Sequence[str] = ()) -> list[tuple[StepChoice, ...]]:
         """Returns the branches that may serve this call, each as its steps without constants. For a call of a kernel,

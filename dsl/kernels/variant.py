@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from math import inf, isinf, lcm, prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -47,6 +47,9 @@ from dsl.values.bindings import Absent, Table, Tensor
 from dsl.values.fast_math import void_uncalled
 from dsl.values.numbers import Numbers
 from dsl.values.trees import to_tree
+
+if TYPE_CHECKING:
+    from dsl.runtime.expressions import Expression
 
 # No access is wider than 16 bytes, so alignment to more than 16 one-byte elements does not help.
 MAX_DIVISOR = 16
@@ -119,7 +122,7 @@ def stride_class(strides: Sequence[int]) -> tuple[int, ...]:
     )
 
 
-class Variant(Struct):
+class Variant(Struct, dict=True):
     """The tile IR of a kernel for one request, with its schedule and its launch conditions (`requires`)."""
 
     request: Request
@@ -134,6 +137,26 @@ class Variant(Struct):
     def grid(self) -> list[Any]:
         """The extents of the grid, as expression trees of the header."""
         return self.function.grid
+
+    @cached_property
+    def limits(self) -> list[tuple[Expression | None, str]]:
+        """The conditions of a launch that another schedule may not have, each with its text: those of the file, and
+        that the grid is a whole number of clusters. Calls with new extents check them, so they are compiled once."""
+        # An `assert` with a message tells the caller of a mistake, which no other schedule mends.
+        stated = [(each.expr, f"requires {each.text} ({each.place})") for each in self.requires if each.hint is None]
+        if (size := self.function.blocks_of_cluster) > 1:
+            tree = ["==", ["%", self.grid[0], size], 0]
+            stated.append((tree, f"its grid is no multiple of its clusters of {size} blocks"))
+        return [(_compiled(tree), text) for tree, text in stated]
+
+
+def _compiled(tree: Any) -> Expression | None:
+    from dsl.runtime.expressions import ExpressionError, compile_expression
+
+    try:
+        return compile_expression(tree)
+    except ExpressionError:  # too large an expression
+        return None
 
 
 def plain_of(constants: Mapping[str, Any]) -> dict[str, Any]:

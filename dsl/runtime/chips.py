@@ -3,6 +3,8 @@ this file contains those of emulated devices."""
 
 from __future__ import annotations
 
+from functools import cache
+
 from msgspec import Struct
 
 from dsl.runtime.errors import LaunchError
@@ -88,6 +90,7 @@ FIRST_FAMILY = 100
 """From this number on, targets that differ only in the last digit form a family: `sm_103` runs code for `sm_100f`."""
 
 
+@cache  # each call with new extents asks
 def emulated_facts(arch: str) -> DeviceFacts:
     """Returns the properties of the chip that the emulator models for PTX of the architecture `arch`. For `sm_90a`,
     this is the chip of `sm_90`.

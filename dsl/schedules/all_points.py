@@ -71,11 +71,14 @@ class Evaluated(Struct, frozen=True):
     def values_at(self, point: int, is_first: bool = False) -> dict[str, Any]:
         """Returns the values of the sets at a point, or the first value of each set. If a value depends on other sets,
         it is the number at the point, as an integer if it is whole."""
-        index = (point,) if len(self.shape) == 1 else np.unravel_index(point, self.shape)
+        index: list[int] = []
+        for extent in reversed(self.shape):
+            point, place = divmod(point, extent)
+            index.insert(0, place)
 
         def at(array: Any) -> Any:  # one element of the array that broadcasts to `shape`
-            own = index[len(index) - array.ndim :]
-            return array[tuple(i if extent > 1 else 0 for i, extent in zip(own, array.shape, strict=True))].item()
+            own = zip(index[len(index) - array.ndim :], array.shape, strict=True)
+            return array.item(*(i if extent > 1 else 0 for i, extent in own))
 
         found = {name: values[0 if is_first else at(self.places[name])] for name, values in self.sets.items()}
         for name, value in found.items():

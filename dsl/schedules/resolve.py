@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from dsl.lowering.ir.choices import TUNED, Forced, is_key
 from dsl.lowering.ir.location import Loc, TileError, closest
-from dsl.lowering.ir.machines import machine_numbers
+from dsl.lowering.ir.machines import machine_numbers, own_version
 from dsl.lowering.ir.schedule import Named, Pin, SwizzlePin
 from dsl.lowering.ir.targets import Target
 from dsl.lowering.ir.types import DType
@@ -95,6 +95,12 @@ class ResolvedSchedule(Struct):
 def target_facts(target: Target, sms: int | None = None, device: str | None = None) -> dict[str, Any]:
     """Returns facts about the device, such as `shared_memory`, by the names that schedules and dispatches use. `sms`
     and `device` (a name) describe the actual device, if known."""
+    return _target_facts(target, sms, device, own_version()).copy()
+
+
+# Each schedule of a launch asks. Only the file of the user is looked at again.
+@lru_cache(maxsize=16)
+def _target_facts(target: Target, sms: int | None, device: str | None, version: object) -> dict[str, Any]:
     return {
         **machine_numbers(target, device),
         "gpu_arch": target.number,

@@ -29,6 +29,15 @@ def machine_numbers(target: Target, device: str | None = None) -> Row:
     return {**(_row_of(shipped, name) or shipped[target.chip]), **_row_of(machine_rows(own_rows()), name)}
 
 
+def own_version() -> tuple[Path, int | None]:
+    """The path of the user's file and the time of its last change, or None if there is no such file."""
+    path = own_rows()
+    try:
+        return path, os.stat(path).st_mtime_ns
+    except OSError:
+        return path, None
+
+
 def own_rows() -> Path:
     """The path of the user's file (XDG base directory specification). It need not exist."""
     return _of_folder(os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config"))

@@ -49,8 +49,10 @@ from dsl.text.program import Program
 from dsl.text.tree import names_in
 from dsl.values.arrays import Arrays
 from dsl.values.facts import ArrayFacts, CallArray
-from dsl.values.host import Shaped
+from dsl.values.host import Host, Shaped
+from dsl.values.scope import Scope, scope_of
 from dsl.values.table import Builtin
+from dsl.values.walk import are_numbers
 
 if TYPE_CHECKING:
     from dsl.runtime.expressions import Expression
@@ -110,6 +112,11 @@ class LineNames:
         self.values, self.passed = values, passed
 
 
+def _functions(program: Program) -> Scope:
+    """The scope of a file's `def`s."""
+    return scope_of(program.functions)
+
+
 class DispatchNames(Arrays):
     """Evaluates the expressions of a dispatch: numbers, tables made on the host, `workspace`, `fits`, and facts about
     the call's arrays. One plan serves a class of calls, so these expressions cannot read elements of arrays."""
@@ -117,7 +124,7 @@ class DispatchNames(Arrays):
     operands = "numbers and tables"
 
     def __init__(self, names: LineNames, planner: Planner, branch: ast.Branch | None = None):
-        super().__init__(names.values, planner.program.functions)
+        Host.__init__(self, Scope(planner.program.once(_functions), names.values))  # type: ignore[arg-type]
         self.planner, self.branch, self.line_names = planner, branch, names
 
     def function_of(self, name: str, loc: Loc) -> Builtin | None:
@@ -142,7 +149,7 @@ class DispatchNames(Arrays):
         self, function: Builtin, values: list[Any], keywords: dict[str, Any], loc: Loc, node: ast.Call | None = None
     ) -> Any:
         # The plan is kept for the class of the call. A decision that reads elements could be wrong for the next call.
-        if function.name not in ASKING:
+        if function.name not in ASKING and (keywords or not are_numbers(values)):
             self.check_unseen(function.name, [*values, *keywords.values()], loc)
         return super().of(function, values, keywords, loc, node)
 
@@ -689,7 +696,9 @@ class Planner:
         for item in launch.items:
             if item.value is not None:
                 self.program.check_constant(launch.name, item.name, item.loc)
-                value = self.function_name(item.value, names) or DispatchNames(names, self)(item.value)
+                value: Any = self.number_name(item.value, names)
+                if value is None:
+                    value = self.function_name(item.value, names) or DispatchNames(names, self)(item.value)
                 # An expression of arrays gives numpy numbers. Constants are Python numbers.
                 constants[item.name] = value.item() if hasattr(value, "item") else value
             else:
@@ -699,6 +708,12 @@ class Planner:
         if schedule is None and known:
             schedule = next(iter(known))
         return schedule, constants
+
+    def number_name(self, node: ast.Expr, names: LineNames) -> int | float | None:
+        """Returns the number that an expression names, or None for any other expression. Most items of launches are
+        such names."""
+        value = names.values.get(node.id) if isinstance(node, ast.Name) else None
+        return value if type(value) in (bool, int, float) else None
 
     def function_name(self, node: ast.Expr, names: LineNames) -> str | None:
         """Returns the function that an expression names, or None for any other expression."""

@@ -20,7 +20,7 @@ from dsl.runtime.numbers import exact_key
 from dsl.schedules.definitions import Definition, Names
 from dsl.text import tree as ast
 from dsl.text.program import Program
-from dsl.values.arithmetic import ConstantError, call, infix, prefix
+from dsl.values.arithmetic import COMPARISONS, infix, limited, prefix
 from dsl.values.table import Builtin
 from dsl.values.walk import MISSING, NUMBERS
 
@@ -108,7 +108,7 @@ class LaterNames(Names):
         super().__init__(*what)
         self.code: list[str] = []
         self.same: dict[str, Later] = {}
-        self.constants: dict[str, Any] = {"infix": infix, "prefix": prefix, "call": call}
+        self.constants: dict[str, Any] = {"infix": infix, "prefix": prefix, "limited": limited}
         self.decided: dict[str, None] = {}  # what decides whether further expressions are evaluated
 
     def let(self, code: str) -> Later:
@@ -133,6 +133,11 @@ class LaterNames(Names):
         return self.let(f"prefix({op!r}, {self.text(value)})")
 
     def joined(self, op: str, left: Any, right: Any, loc: Loc) -> Any:
+        # Python raises where `infix` does, except that it knows no limit.
+        if op in COMPARISONS:
+            return self.let(f"{self.text(left)} {op} {self.text(right)}")
+        if op in ("+", "-", "*", "//", "%"):
+            return self.let(f"limited({self.text(left)} {op} {self.text(right)})")
         return self.let(f"infix({op!r}, {self.text(left)}, {self.text(right)})")
 
     def both(self, op: str, left: Any, right: Any, node: ast.Binary | None = None) -> Any:
@@ -162,7 +167,7 @@ class LaterNames(Names):
         self.check(function, function.form_of_numbers, len(values), keywords, loc)
         args = ", ".join(map(self.text, values))
         self.constants[f"of_{function.name}"] = function.numbers
-        return self.let(f"call({function.name!r}, of_{function.name}, [{args}])")
+        return self.let(f"limited(of_{function.name}({args}))")
 
     def of_set(self, definition: Definition) -> Any:
         values = self.each(definition)
@@ -213,8 +218,8 @@ class KnownSchedule(Struct):
             return None
         try:
             values = self.values(dims, chosen)
-        except (ArithmeticError, ConstantError):
-            return None
+        except (ArithmeticError, ValueError, TypeError):
+            return None  # the walk raises the error with its place
         return (*map(exact_key, chosen.values()), *map(exact_key, values))
 
 

@@ -127,7 +127,7 @@ class Builtin(Struct, frozen=True, eq=False, dict=True):
     def form_of_numbers(self) -> Form:
         return form(self.of_numbers) if self.of_numbers else self.form
 
-    @property
+    @cached_property
     def name(self) -> str:
         return self.usage.partition("(")[0]
 

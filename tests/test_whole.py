@@ -1,0 +1,33 @@
+"""The part of the cases that a bare `pytest` takes has each value of each parameter."""
+
+from __future__ import annotations
+
+from itertools import product
+
+from tests.whole import are_combinations, chosen, values_of
+
+
+def names(*parameters: list[str]) -> list[str]:
+    return [f"tests/test_whole.py::test_b[emulator-{'-'.join(each)}]" for each in product(*parameters)]
+
+
+def test_a_part_of_all_combinations_has_each_value() -> None:
+    for one, other in ((5, 2), (3, 4), (2, 20), (7, 7)):
+        cases = names([f"a{n}" for n in range(one)], [f"b{n}" for n in range(other)])
+        values = values_of(cases)
+        assert are_combinations(values.values())
+        taken = chosen(values, max(one, other))
+        assert taken[0] == cases[0] and len({*taken}) == max(one, other)
+        assert set.union(*(values[case] for case in taken)) == set.union(*values.values())
+
+
+def test_a_list_is_no_combinations() -> None:
+    assert not are_combinations(values_of(names(["plain", "in-place", "turned"])).values())
+    assert not are_combinations(values_of([*names(["a", "b"], ["c", "d"]), *names(["b"], ["e"])]).values())
+
+
+def test_what_is_chosen_does_not_depend_on_the_order() -> None:
+    """As of a set that cases are drawn from: workers must agree."""
+    values = values_of(names(["f16", "f32"], ["1", "33", "1000", "1023", "2049"]))
+    first, *rest = values
+    assert chosen(values, 5) == chosen({case: values[case] for case in [first, *reversed(rest)]}, 5)

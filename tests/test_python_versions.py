@@ -14,6 +14,8 @@ from symtable import SymbolTable, symtable
 
 import pytest
 
+from tests.whole import is_whole
+
 ROOT = Path(__file__).parents[1]
 OTHERS = [python for python in ("3.11", "3.12", "3.13") if python != "{}.{}".format(*sys.version_info)]
 COMPREHENSIONS = ("listcomp", "setcomp", "dictcomp")
@@ -77,9 +79,10 @@ def install(python: str, folder: Path) -> None:
         pytest.skip(f"pip installs nothing for Python {python}: {done.stderr.strip().splitlines()[-1]}")
 
 
+@pytest.mark.skipif(not is_whole(), reason="takes 16 s, mostly of pip: .ci/full runs it, and all tests on each Python")
 @pytest.mark.parametrize("python", OTHERS[-1:])
 def test_a_part_of_the_tests_passes_on_each_python(python: str, tmp_path: Path) -> None:
-    """On the newest one, which takes 13 s. All tests on all of them: `.ci/full`."""
+    """On the newest one."""
     command = [interpreter(python), "-m", "pytest", "-p", "dsl.pytest_plugin", "-p", "no:cacheprovider", *PART]
     command += ["-o", "addopts="]
     install(python, tmp_path)

@@ -25,11 +25,12 @@ from dsl.lowering.ir.location import TileError
 from dsl.runtime import DeviceError, LaunchError
 from dsl.studies.check import check_file
 from dsl.text.program import dim_names, load
+from tests.whole import is_whole
 
-COUNT = int(os.environ.get("DSL_MUTATIONS", "250"))
+COUNT = int(os.environ.get("DSL_MUTATIONS", "250" if is_whole() else "125"))  # 8 s
 BATCH = 125
 HANG = 120  # seconds, after which a batch is stopped; a quiet core takes 3
-COMPILED = 25  # survivors that go through LLVM as well
+COMPILED = min(25, COUNT // 6)  # survivors that go through LLVM as well; of 125 programs, 22 survive
 BUDGET = 200_000  # instructions of a warp that one launch may run on the emulator
 MEBIBYTES = 512  # that all of a batch may add
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from dsl.lowering.ir.location import TileError
 from tests.compile_and_run import compile_kernel, launch
+from tests.whole import is_whole
 
 ASKED = int(os.environ.get("DSL_RANDOM_PROGRAMS", "0"))
 SEED = int(os.environ.get("DSL_RANDOM_SEED", random.getrandbits(32) if ASKED else 0))
@@ -255,7 +256,7 @@ def text_of(program: Program, pinned: bool) -> str:
 
 @seed(SEED)
 @settings(
-    max_examples=ASKED or 200,
+    max_examples=ASKED or (200 if is_whole() else 100),
     derandomize=not ASKED,
     deadline=None,
     database=None,

@@ -266,11 +266,12 @@ def fused(a: Array, b: Array, c: Array, dtype: DType) -> Array:
     lost = (product - (total - back)) + (c - back)
     # Round `total` to odd in float64. float64 has enough bits that a second rounding to `dtype` equals a single
     # rounding.
+    inexact = np.isfinite(total) & (lost != 0) & (total != 0)
+    if not np.count_nonzero(inexact):
+        return nearest(total, dtype)
     bits = np.asarray(total).view(np.int64)
-    even = (bits & 1) == 0
-    towards = np.where((lost > 0) == (total > 0), 1, -1)
-    moved = np.where(np.isfinite(total) & (lost != 0) & even & (total != 0), bits + np.minimum(towards, 0), bits)
-    moved = np.where(np.isfinite(total) & (lost != 0) & (total != 0), moved | 1, moved)
+    beyond = (lost > 0) != (total > 0)  # the exact sum is nearer to 0 than `total`
+    moved = bits - (inexact & beyond & ((bits & 1) == 0)) | inexact
     return nearest(np.asarray(moved, np.int64).view(np.float64), dtype)
 
 

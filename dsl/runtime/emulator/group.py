@@ -86,9 +86,15 @@ class Lanes:
         warps = self.index() >> 5
         return warps[1:] != warps[:-1]
 
-    def warp_sizes(self) -> Any:
-        """Returns the number of lanes of each warp that are in the group, [warps]."""
-        return np.diff(np.flatnonzero(self.warp_edges), prepend=-1, append=self.n - 1)
+    @cached_property
+    def warp_spans(self) -> tuple[Any, Any]:
+        """Returns (the position of each warp's first lane in the group, the number of the warp's lanes in the
+        group)."""
+        starts = np.zeros(self.warps, np.int64)
+        starts[1:] = np.flatnonzero(self.warp_edges) + 1
+        sizes = np.full(self.warps, self.n)
+        sizes[:-1] = starts[1:]
+        return starts, sizes - starts
 
     def by_warp(self, values: Any, absent: int | bool = -1) -> Any:
         """Returns `values` as an array [warps, 32]. Lanes of a warp that are not in the group get the value

@@ -77,12 +77,11 @@ def refuse(kind: Kind, message: str, g: Any, bad: Any, site: Site) -> NoReturn:
 
 
 def check_alignment(offsets: Any, size: int, g: Any, site: Site) -> None:
-    if size > 1:
+    if size > 1 and int(np.bitwise_or.reduce(offsets)) & (size - 1):
         low = offsets & (size - 1)
-        if low.any():
-            lane = int(np.flatnonzero(low)[0])
-            message = f"an access of {size} bytes at an address that is {int(low[lane])} past a multiple of {size}"
-            refuse(Kind.MISALIGNED, message, g, low != 0, site)
+        lane = int(np.flatnonzero(low)[0])
+        message = f"an access of {size} bytes at an address that is {int(low[lane])} past a multiple of {size}"
+        refuse(Kind.MISALIGNED, message, g, low != 0, site)
 
 
 class GlobalSpace(Space):
@@ -178,7 +177,7 @@ class GlobalSpace(Space):
         self.add_sectors(first, counters, found, warps * width, write)
 
     def count(self, offsets: Any, size: int, g: Any, write: bool, counters: Counters) -> None:
-        found, distinct = global_sectors(offsets, size, g.warp_edges, g.warp_sizes())
+        found, distinct = global_sectors(offsets, size, g.warp_edges, *g.warp_spans)
         self.add_sectors(int(offsets[0]), counters, found, distinct, write)
 
     def add_sectors(self, first: int, counters: Counters, found: int, distinct: int, write: bool) -> None:
@@ -206,7 +205,7 @@ class GlobalSpace(Space):
 
     def count_atomic(self, index: Any, size: int, g: Any, site: Site) -> None:
         counters = g.launch.counters_of(site)
-        found, distinct = global_sectors(index * size, size, g.warp_edges, g.warp_sizes(), alone=True)
+        found, distinct = global_sectors(index * size, size, g.warp_edges, *g.warp_spans, alone=True)
         for each in (counters, self.counters_at(int(index[0]) * size)):
             each.global_atomic_sectors += found
             each.global_atomic_bytes += distinct

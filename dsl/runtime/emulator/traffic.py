@@ -81,14 +81,17 @@ def copy_wavefronts(rows: Any, lines: Any, size: int) -> int:
     return passes
 
 
-def global_sectors(offsets: Any, size: int, edges: Any, sizes: Any, alone: bool = False) -> tuple[int, int]:
+def global_sectors(
+    offsets: Any, size: int, edges: Any, starts: Any, sizes: Any, alone: bool = False
+) -> tuple[int, int]:
     """Returns the number of sectors that the lanes access, and the number of bytes that an ideal layout would transfer.
     `offsets` are in bytes, and accesses are aligned.
 
-    Lanes are in the order of their threads. `edges` [lanes - 1] is true if the next lane is in another warp. `sizes`
-    [warps] has the number of lanes of each warp. The ideal bytes are the distinct bytes of each warp. If they fill at
-    least one sector, they are rounded up to whole sectors, since an array's row may end inside a sector. Fewer bytes
-    are rounded up only if `alone` is true. That is for atomic operations, which share no sectors with other warps.
+    Lanes are in the order of their threads. `edges` [lanes - 1] is true if the next lane is in another warp. `starts`
+    [warps] has the position of each warp's first lane, and `sizes` [warps] its number of lanes. The ideal bytes are the
+    distinct bytes of each warp. If they fill at least one sector, they are rounded up to whole sectors, since an
+    array's row may end inside a sector. Fewer bytes are rounded up only if `alone` is true. That is for atomic
+    operations, which share no sectors with other warps.
     """
     # In most cases the offsets ascend within each warp, and need no sorting.
     if not ((offsets[1:] >= offsets[:-1]) | edges).all():
@@ -96,7 +99,8 @@ def global_sectors(offsets: Any, size: int, edges: Any, sizes: Any, alone: bool 
         offsets = offsets[np.lexsort((offsets, warp))]
     sectors = offsets >> 5
     found = int(np.count_nonzero((sectors[1:] != sectors[:-1]) | edges)) + 1
-    fresh = np.concatenate(([True], (offsets[1:] != offsets[:-1]) | edges)).astype(np.int64)
-    each = np.add.reduceat(fresh, np.cumsum(sizes) - sizes) * size
+    fresh = np.ones(len(offsets), np.int64)
+    fresh[1:] = (offsets[1:] != offsets[:-1]) | edges
+    each = np.add.reduceat(fresh, starts) * size
     whole = -(-each // SECTOR) * SECTOR
     return found, int(np.where((each >= SECTOR) | alone, whole, each).sum())

@@ -177,7 +177,8 @@ class GlobalSpace(Space):
         self.add_sectors(first, counters, found, warps * width, write)
 
     def count(self, offsets: Any, size: int, g: Any, write: bool, counters: Counters) -> None:
-        found, distinct = global_sectors(offsets, size, g.warp_edges, *g.warp_spans)
+        starts, sizes = g.warp_spans
+        found, distinct = global_sectors(offsets, size, g.warp_edges, starts, sizes)
         self.add_sectors(int(offsets[0]), counters, found, distinct, write)
 
     def add_sectors(self, first: int, counters: Counters, found: int, distinct: int, write: bool) -> None:
@@ -205,7 +206,8 @@ class GlobalSpace(Space):
 
     def count_atomic(self, index: Any, size: int, g: Any, site: Site) -> None:
         counters = g.launch.counters_of(site)
-        found, distinct = global_sectors(index * size, size, g.warp_edges, *g.warp_spans, alone=True)
+        starts, sizes = g.warp_spans
+        found, distinct = global_sectors(index * size, size, g.warp_edges, starts, sizes, alone=True)
         for each in (counters, self.counters_at(int(index[0]) * size)):
             each.global_atomic_sectors += found
             each.global_atomic_bytes += distinct

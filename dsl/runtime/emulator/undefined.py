@@ -206,7 +206,7 @@ class Undefined:
         if passes_on(step):
             passed = name_of(step.ins.operands[1]) if step.ins.opcode[0] == "shfl" else None
             names = tuple(each for each in names if passed is not None and each != passed)
-        return {name: looked_at(step.ins, name) for name in names if name in self.row}
+        return looked_at(step.ins, [name for name in names if name in self.row])
 
     def mask_check(self, segment: Any, step: RegisterStep) -> Op | None:
         """Returns an operation that checks the member mask of a warp instruction. It must run before the lanes of the

@@ -451,13 +451,17 @@ ROWS: dict[str, Callable[[RegisterStep], Transfer | None]] = {
 }
 
 
-def looked_at(ins: PtxInstruction, name: str) -> int:
-    """Returns a mask of the bits of a register that an instruction with an effect uses. For data, these are at most the
-    bits of the instruction's type. For other operands, they are all bits."""
+def looked_at(ins: PtxInstruction, names: Iterable[str]) -> dict[str, int]:
+    """Returns a mask for each of these registers: which bits an instruction with an effect uses. For data, these are at
+    most the bits of the instruction's type. For other operands, they are all bits."""
     root = ins.opcode[0]
-    data = {"st": {1}, "red": {1}, "atom": {2, 3} if "cas" in ins.opcode else {2}}.get(root, set())
+    data = {"st": {1}, "red": {1}, "atom": {2, 3} if "cas" in ins.opcode else {2}}.get(root)
+    if data is None:
+        return dict.fromkeys(names, ALL)
+    entire: set[str] = set()
     for place, operand in enumerate(ins.operands):
-        items = operand.items if isinstance(operand, Vector) else (operand,)
-        if place not in data and name in {name_of(getattr(item, "base", item)) for item in items}:
-            return ALL
-    return ones(width_of(ins.opcode[-1])) if data else ALL
+        if place not in data:
+            items = operand.items if isinstance(operand, Vector) else (operand,)
+            entire.update(name_of(getattr(item, "base", item)) for item in items)
+    bits = ones(width_of(ins.opcode[-1]))
+    return {name: ALL if name in entire else bits for name in names}

@@ -33,7 +33,8 @@ def dotted(module: Path) -> str:
     return ".".join(module.with_suffix("").parts).removesuffix(".__init__")
 
 
-def imports(module: Path) -> set[str]:
+@cache
+def imports(module: Path) -> frozenset[str]:
     """What `module` imports anywhere in it (in functions and for types, too), with the names that `from` takes: `a.b`
     for `from a import b`."""
     tree = ast.parse((ROOT / module).read_text())
@@ -48,7 +49,7 @@ def imports(module: Path) -> set[str]:
                 parts = package.split(".")
                 base = ".".join([*parts[: len(parts) - node.level + 1], *([base] if base else [])])
             out |= {f"{base}.{alias.name}" for alias in node.names}
-    return out
+    return frozenset(out)
 
 
 @cache

@@ -25,13 +25,14 @@ from tests.random_kernels.memory import Part, updating
 from tests.random_kernels.processes import Outcome
 from tests.random_kernels.tree import If, Parameter, Plain, Program, Statement
 from tests.random_kernels.trying import attempt, shrunk, tried
+from tests.whole import is_whole
 
 ASKED = int(os.environ.get("DSL_RANDOM_KERNELS", "0"))
 SEED = int(os.environ.get("DSL_RANDOM_SEED", random.getrandbits(32) if ASKED else 0))
 EACH = 20
 
 
-@pytest.mark.parametrize("start", range(SEED, SEED + (ASKED or 40), EACH))
+@pytest.mark.parametrize("start", range(SEED, SEED + (ASKED or (40 if is_whole() else 20)), EACH))
 def test_random_kernels_mean_what_numpy_says(start: int) -> None:
     found = [attempt(seed, ptxas=seed % 10 == 0) for seed in range(start, start + EACH)]
     for result in found:

@@ -13,6 +13,7 @@ import pytest
 import dsl
 from dsl.lowering.ir.types import DTYPES
 from dsl.values.element_types import narrow, widen
+from tests.whole import some
 
 Modules = Callable[[str], dsl.Module]
 
@@ -97,7 +98,7 @@ def test_a_few_long_rows(modules: Modules, device: str, name: str) -> None:
         close(y, reference(wide, 1), wide, 1, name)
 
 
-@pytest.mark.parametrize("dtype", ["f16", "bf16", "f32", "f64", "s8", "s32"])
+@pytest.mark.parametrize("dtype", some(["f16", "bf16", "f32", "f64", "s8", "s32"], 2))
 def test_eight_elements_a_thread_of_odd_and_of_short_rows(modules: Modules, device: str, dtype: str) -> None:
     """Rows of one element up to several iterations, in shares too, and a first row behind a multiple of 16 bytes."""
     m, result = modules(device), {"f64": np.float64, "s8": np.int32, "s32": np.int32}.get(dtype, np.float32)

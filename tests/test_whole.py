@@ -16,14 +16,19 @@ def test_a_part_of_all_combinations_has_each_value() -> None:
         cases = names([f"a{n}" for n in range(one)], [f"b{n}" for n in range(other)])
         values = values_of(cases)
         assert are_combinations(values.values())
-        taken = chosen(values, max(one, other))
-        assert taken[0] == cases[0] and len({*taken}) == max(one, other)
-        assert set.union(*(values[case] for case in taken)) == set.union(*values.values())
+        for count in (1, max(one, other), one * other):
+            taken = chosen(values, count)
+            assert taken[0] == cases[0] and len({*taken}) == len(taken) == max(one, other, count)
+            assert set.union(*(values[case] for case in taken)) == set.union(*values.values())
 
 
 def test_a_list_is_no_combinations() -> None:
     assert not are_combinations(values_of(names(["plain", "in-place", "turned"])).values())
     assert not are_combinations(values_of([*names(["a", "b"], ["c", "d"]), *names(["b"], ["e"])]).values())
+
+
+def test_a_part_of_a_list_has_no_more_than_it_should() -> None:
+    assert len(chosen(values_of(names([f"a{n}" for n in range(20)])), 5)) == 5
 
 
 def test_what_is_chosen_does_not_depend_on_the_order() -> None:

@@ -28,7 +28,7 @@ NO_CHOICE = {
     "dsl/lowering/emit/calls.py:template": "whether the target has the instruction that was chosen",
     "dsl/lowering/emit/elementwise.py:_cast_one": "a conversion made anew is one instruction where there is one",
     "dsl/lowering/emit/elementwise.py:_int_to_float": "one conversion is one instruction where there is one",
-    "dsl/lowering/emit/memory.py:_atomic": "an addition of bf16 is one instruction where there is one",
+    "dsl/lowering/emit/memory.py:_without_instruction": "an addition of bf16 is one instruction where there is one",
     "dsl/lowering/emit/masks.py:ends": "the one axis along which a mask moves",
     "dsl/lowering/passes/layouts/anchors.py:product_layout": "the pin that a schedule has given of a product",
     "dsl/lowering/passes/layouts/anchors.py:chained_layout": "what avoids a layout conversion; `neighbours` chooses it",

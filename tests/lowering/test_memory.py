@@ -463,6 +463,53 @@ kernel k(y: bf16[9], old: bf16[128], x: bf16[n, 128]):
     assert old.astype(np.float32).tolist() == [0.0] * 128
 
 
+@pytest.mark.parametrize("space", ["global", "shared"])
+@pytest.mark.parametrize(("dtype", "arch", "order"), [
+    ("f32", "sm_80", "relaxed"), ("f32", "sm_90", "acq_rel"), ("f64", "sm_90", "acquire"), ("f64", "sm_80", "release"),
+    ("f16", "sm_80", "relaxed"), ("bf16", "sm_80", "release"),
+])  # fmt: skip
+@pytest.mark.parametrize("action", ["max", "min"])
+def test_extremes_of_floats(action: str, dtype: str, arch: str, order: str, space: str) -> None:
+    """They are those of the language: NaN of either sign stays, in memory or as a value, and -0 is below 0. By the
+    order of bits as integers, a NaN of one sign was lost. Every pair of special values at its own address; and many
+    values at one, with a mask."""
+    made = NUMPY[dtype]
+    special = np.array([0.0, -0.0, 1.5, -1.5, np.inf, -np.inf, np.nan, -np.nan, 2.0**-14, -(2.0**-14), 3, -3], made)
+    special = np.concatenate([special, np.roll(special, 1)[:4]])
+    start, x = np.repeat(special, 16).astype(made), np.tile(special, 16).astype(made)
+    y, old, one = start.copy(), np.zeros(256, made), np.zeros(2, made)
+    body = {"global": "    atomic_A(one[i % 2], v, W)\n    old[0 : 256] = atomic_A(y[0 : 256], v, mask=i % 16 != 3)"}
+    body["shared"] = f"""    shared s: {dtype}[256]
+    shared t: {dtype}[2]
+    s[0 : 256] = load(y[0 : 256])
+    t[0 : 2] = load(one[0 : 2])
+    atomic_A(t[i % 2], v, W)
+    old[0 : 256] = atomic_A(s[0 : 256], v, mask=i % 16 != 3)
+    y[0 : 256] = s[0 : 256]
+    one[0 : 2] = t[0 : 2]"""
+    words = f"mask=(v > -10.0) & (v < 10.0), order={order}"
+    text = f"""
+kernel k(y: {dtype}[256], old: {dtype}[256], one: {dtype}[2], x: {dtype}[256]):
+    grid 1
+    i = arange(256)
+    v = load(x[0 : 256])
+{body[space].replace("_A", f"_{action}").replace("W", words)}
+"""
+    arrays = {"y": y, "old": old, "one": one, "x": x}
+    launch(compile_kernel(text, arrays, arch=arch), arrays)
+    wide, more = start.astype(np.float64), x.astype(np.float64)
+    picked = np.maximum(wide, more) if action == "max" else np.minimum(wide, more)
+    below = np.signbit(wide) & np.signbit(more) if action == "max" else np.signbit(wide) | np.signbit(more)
+    picked = np.where((wide == 0) & (more == 0), np.where(below, -0.0, 0.0), picked)
+    kept = np.arange(256) % 16 != 3
+    got, want = y.astype(np.float64), np.where(kept, picked, wide)
+    assert np.array_equal(got, want, equal_nan=True)
+    assert (np.signbit(got) == np.signbit(want))[~np.isnan(want)].all()
+    assert (old[kept].view("u1") == start[kept].view("u1")).all() and (old[~kept].astype(np.float64) == 0).all()
+    finite = np.where(np.isfinite(more), more, 0.0)
+    assert one.astype(np.float64).tolist() == [getattr(finite[e::2], action)() for e in (0, 1)]
+
+
 @pytest.mark.parametrize("warps", [1, 4])
 @pytest.mark.parametrize("size", [1, 8, 64, 512])
 def test_atomics_of_replicated_tiles_count_once(warps: int, size: int) -> None:
@@ -614,7 +661,7 @@ schedule t of k:
         ("store(x[0 : 16], zeros(f16[16]))", "stored to elements of f32"),
         ("store(x[0 : 16], zeros(f32[32]))", "has shape [32]"),
         ("v = load(x[0 : 16], mask=zeros(i1[32]))", "has shape [32]"),
-        ("atomic_min(x[0 : 16], zeros(f32[16]))", "works on integers"),
+        ("atomic_xor(x[0 : 16], zeros(f32[16]))", "works on integers"),
         ("copy(y[0 : 16], x[0 : 16])", "copy goes from a tensor to a shared tile"),
         ("v = x + 1.0", "no value"),
     ],

@@ -559,7 +559,7 @@ class MemoryDrawing(Drawing):
         kinds = ("s32", "u32", "s64", "u64") if self.chance(0.75) else ("f32", "f64")
         action = self.pick(["add", "min", "max", "and", "or", "xor", "exchange", "cas"])
         dtype = self.pick(kinds)
-        if dtype in FLOATS and action not in ("exchange", "cas"):
+        if dtype in FLOATS and action in ("and", "or", "xor"):
             action = "add"
         if not once and action in ("exchange", "cas"):
             action = "max" if dtype in INTEGERS else "add"

@@ -147,25 +147,21 @@ def _division(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
 def _extreme(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
     if dtype is I1:
         return w.let(f"{'and' if op.name == 'minimum' else 'or'} i1 {x[0]}, {x[1]}")
-    if dtype.is_float and llvm == "double":
-        return _extreme_of_doubles(w, op, x)
     if dtype.is_float:
-        name = f"llvm.{op.name}.{suffix(llvm)}"
-    else:
-        name = f"llvm.{'s' if dtype.is_signed else 'u'}{op.name[:3]}.{llvm}"
-    made = w.intrinsic(name, llvm, [(llvm, x[0]), (llvm, x[1])])
-    if dtype.is_float or not op.result.tile.shape:
-        return made
+        return extreme_of_floats(w, op.name, llvm, x)
+    made = w.intrinsic(f"llvm.{'s' if dtype.is_signed else 'u'}{op.name[:3]}.{llvm}", llvm, [(llvm, v) for v in x])
     # `freeze` stops LLVM's scalar evolution and produces no instruction. Without it, LLVM spends 16 s on nested maxima
     # and sums in 512 steps of dynamic programming.
-    return w.let(f"freeze {llvm} {made}")
+    return w.let(f"freeze {llvm} {made}") if op.result.tile.shape else made
 
 
-def _extreme_of_doubles(w: Writer, op: Op, x: list[str]) -> str:
-    """Emits the minimum or maximum of two f64. NaN is propagated, unlike by the PTX instructions for f64. -0 counts as
-    smaller than +0. Equal operands differ at most in the sign bit, so their bitwise `or` is the minimum, and their
-    bitwise `and` is the maximum."""
-    less = op.name == "minimum"
+def extreme_of_floats(w: Writer, name: str, llvm: str, x: list[str]) -> str:
+    """Emits the `minimum` or `maximum` of two floats. NaN is propagated, and -0 counts as smaller than +0."""
+    if llvm != "double":
+        return w.intrinsic(f"llvm.{name}.{suffix(llvm)}", llvm, [(llvm, v) for v in x])
+    # The PTX instructions for f64 do not propagate NaN. Equal operands differ at most in the sign bit, so their bitwise
+    # `or` is the minimum, and their bitwise `and` is the maximum.
+    less = name == "minimum"
     first = w.let(f"fcmp {'olt' if less else 'ogt'} double {x[0]}, {x[1]}")
     chosen = w.let(f"select i1 {first}, double {x[0]}, double {x[1]}")
     bits = [w.let(f"bitcast double {v} to i64") for v in x]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from math import inf
+
 from dsl.lowering.emit.access import AccessAddress, access_name, guard
 from dsl.lowering.emit.carriers import from_carrier, into_carrier
 from dsl.lowering.emit.constants import constant
 from dsl.lowering.emit.control import close_phi, meet
+from dsl.lowering.emit.elementwise import extreme_of_floats
 from dsl.lowering.emit.partial import load_partly, source_bytes, store_partly
 from dsl.lowering.emit.pipelines import OF_ROLE
 from dsl.lowering.emit.rules import rule
@@ -120,11 +124,11 @@ def _atomic(w: Writer, op: Op) -> None:
     layout, action = value.tile.layout, op.attrs["action"]
     address = AccessAddress(w, op, memory, operand(op, "stage"), offset, space)
     llvm = w.llvm(dtype)
-    if action == "add" and dtype is BF16 and w.target.number < 90:
+    if (join := _without_instruction(w, dtype, action)) is not None:
         on = [w.registers[mask][i] if mask is not None else None for i in range(count_of(value))]
         chosen = [guard(w, each, layout) for each in on]
-        added = w.registers[value]
-        w.registers[op.result] = [_added(w, op, address.of(i), added[i], chosen[i]) for i in range(len(added))]
+        given = w.registers[value]
+        w.registers[op.result] = [_swapped(w, op, address.of(i), given[i], chosen[i], join) for i in range(len(given))]
         return
     row_type = _atomic_type(w, dtype, action)
     name = atomic_row(op, f"{'exch' if action == 'exchange' else action}.{row_type}")
@@ -147,25 +151,52 @@ def _atomic(w: Writer, op: Op) -> None:
     w.registers[op.result] = out
 
 
-def _added(w: Writer, op: Op, place: str, value: str, condition: str | None) -> str:
-    """Emits an atomic addition of bf16 for GPUs older than sm_90, which have no instruction for it. A compare-and-swap
-    loop writes the sum if the memory still contains the old value. The first guess for the old value is 0, which saves
-    a load. In each round, one of the competing threads succeeds."""
-    name = atomic_row(op, "cas.b16")
-    entry, again, done = w.text.label, w.fresh_label("add"), w.fresh_label("added")
+def _without_instruction(w: Writer, dtype: DType, action: str) -> Callable[[str, str], str] | None:
+    """Returns what emits an atomic's action on two values, if PTX has no instruction for the atomic.
+
+    The bits of floats, compared as integers, would give the maximum by one instruction, but not always: NaN in memory
+    may have either sign, and one of them would lose against a number.
+    """
+    llvm = w.llvm(dtype)
+    if dtype.is_float and action in ("min", "max"):
+        return lambda old, value: extreme_of_floats(w, f"{action}imum", llvm, [old, value])
+    if dtype is BF16 and action == "add" and w.target.number < 90:
+        return lambda old, value: w.let(f"fadd {llvm} {old}, {value}")
+    return None
+
+
+def _swapped(w: Writer, op: Op, place: str, value: str, condition: str | None, join: Callable[[str, str], str]) -> str:
+    """Emits an atomic of floats as a compare-and-swap loop, which writes the joined value if the memory still contains
+    the old one. The first guess for the old value, with which such atomics usually start, saves a load. In each round,
+    one of the competing threads succeeds."""
+    action, dtype = op.attrs["action"], op.result.dtype
+    llvm, bits = w.llvm(dtype), w.bits(dtype)
+    name = atomic_row(op, f"cas.b{bits}")
+    guess = constant({"add": 0.0, "min": inf, "max": -inf}[action], dtype)
+    entry, again, done = w.text.label, w.fresh_label(action), w.fresh_label(f"{action}_done")
+    first = w.let(f"bitcast {llvm} {guess} to i{bits}")
     w.do(f"br label %{again}" if condition is None else f"br i1 {condition}, label %{again}, label %{done}")
     w.start(again)
-    seen = w.text.phi(f"i16 [ 0, %{entry} ]")
+    seen = w.text.phi(f"i{bits} [ {first}, %{entry} ]")
     line = len(w.text.lines) - 1
-    total = w.let(f"fadd bfloat {w.let(f'bitcast i16 {seen} to bfloat')}, {value}")
-    (found,) = w.template(name, [place, seen, w.let(f"bitcast bfloat {total} to i16")], op)
+
+    def joined(old: str) -> str:
+        total = join(w.let(f"bitcast i{bits} {old} to {llvm}"), value)
+        return w.let(f"bitcast {llvm} {total} to i{bits}")
+
+    (found,) = w.template(name, [place, seen, joined(seen)], op)
     close_phi(w, line, found, again)
-    w.do(f"br i1 {w.let(f'icmp eq i16 {found}, {seen}')}, label %{done}, label %{again}")
+    ends = w.let(f"icmp eq i{bits} {found}, {seen}")
+    if action != "add" and op.attrs["order"] in ("relaxed", "acquire"):
+        # Most values do not exceed what the memory contains, so one round is enough. A release has to write, since
+        # other threads synchronise with the written value.
+        ends = w.let(f"or i1 {ends}, {w.let(f'icmp eq i{bits} {joined(found)}, {found}')}")
+    w.do(f"br i1 {ends}, label %{done}, label %{again}")
     w.start(done)
-    was = found if condition is None else w.text.phi(f"i16 [ 0, %{entry} ], [ {found}, %{again} ]")
+    was = found if condition is None else w.text.phi(f"i{bits} [ 0, %{entry} ], [ {found}, %{again} ]")
     if w.loops:
         meet(w)
-    return w.let(f"bitcast i16 {was} to bfloat")
+    return w.let(f"bitcast i{bits} {was} to {llvm}")
 
 
 def _level(w: Writer, op: Op) -> str:

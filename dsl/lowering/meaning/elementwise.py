@@ -58,9 +58,10 @@ for _name, _function in {
     elementwise(_name)(lambda dtype, *x, _function=_function: _function(*x))
 
 
-def _signed_zeros(dtype: DType, a: Array, b: Array, out: Array, least: bool) -> Array:
-    """Corrects the sign of zeros in `out`, a minimum or maximum. In the language, -0 is less than +0. numpy treats them
-    as equal."""
+def extreme(dtype: DType, a: Array, b: Array, least: bool) -> Array:
+    """Returns the minimum or maximum. NaN stays, as in numpy. In the language, -0 is less than +0; numpy treats them as
+    equal."""
+    out = np.minimum(a, b) if least else np.maximum(a, b)
     if not dtype.is_float:
         return out
     a, b = np.asarray(a), np.asarray(b)
@@ -71,8 +72,8 @@ def _signed_zeros(dtype: DType, a: Array, b: Array, out: Array, least: bool) -> 
     return np.where(zeros, np.where(sign, a.dtype.type(-0.0), a.dtype.type(0.0)), out)
 
 
-elementwise("minimum")(lambda dtype, a, b: _signed_zeros(dtype, a, b, np.minimum(a, b), least=True))
-elementwise("maximum")(lambda dtype, a, b: _signed_zeros(dtype, a, b, np.maximum(a, b), least=False))
+elementwise("minimum")(lambda dtype, a, b: extreme(dtype, a, b, least=True))
+elementwise("maximum")(lambda dtype, a, b: extreme(dtype, a, b, least=False))
 
 
 def _shift(a: Array, b: Array, left: bool) -> Array:

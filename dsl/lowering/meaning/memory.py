@@ -15,6 +15,7 @@ from dsl.lowering.ir.types import BF16, DType, SharedType
 from dsl.lowering.machine.formats import Array, held, load, spread, stored, to_bf16
 from dsl.lowering.machine.formats import store as to_memory
 from dsl.lowering.meaning.boxes import dims_of, of_box
+from dsl.lowering.meaning.elementwise import extreme
 from dsl.lowering.meaning.run import MeaningMemory, Outside, Run, meaning, wider
 from dsl.lowering.ops import operand, required
 
@@ -224,10 +225,9 @@ def combined(action: str, dtype: DType, old: Array, value: Array, expected: Arra
         return np.where(old == expected, value, old)
     if action == "exchange":
         return value
-    functions = {
-        "min": np.minimum, "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor
-    }  # fmt: skip
-    return functions[action](old, value)
+    if action in ("min", "max"):
+        return extreme(dtype, old, value, least=action == "min")
+    return {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}[action](old, value)
 
 
 @meaning("atomic")

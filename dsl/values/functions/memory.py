@@ -6,7 +6,7 @@ from typing import Any
 
 from dsl.lowering.ir.function import Value
 from dsl.lowering.ir.location import Loc
-from dsl.lowering.ir.types import I1, DType
+from dsl.lowering.ir.types import I1
 from dsl.values.access import Span, box_of_atomic, join_masks, operands_of, read, resolve, stored_value, whole, write
 from dsl.values.bindings import Absent, Access, Binding, SharedTile, Tensor, describe
 from dsl.values.building import Building
@@ -125,19 +125,6 @@ ATOMICS = {
 }  # fmt: skip
 
 
-def _by_bits(name: str, dtype: DType) -> str:
-    """Returns a hint that shows how an integer atomic can work on the bits of floats."""
-    integer = f"s{dtype.bits}"
-    if name not in ("atomic_min", "atomic_max"):
-        return f"a tensor of {integer} with the bits: bitcast(v, {integer})"
-    bits = f"b = bitcast(v, {integer})"
-    # Compared as integers, the bits of negative floats are in reverse order. Flipping all their bits but the sign gives
-    # the order of the floats.
-    order = f"where(b < 0, b ^ {(1 << dtype.bits - 1) - 1}, b)"
-    ways = f"{bits}, then {name} of {order}; the same gives b back"
-    return f"bits in the order of floats, in a tensor of {integer}: {ways}"
-
-
 def _atomic(action: str) -> Meaning:
     name = f"atomic_{action}"
 
@@ -148,11 +135,12 @@ def _atomic(action: str) -> Meaning:
         dtype = place.memory.dtype
         if not place.offset.tile.shape:
             together(b, loc, f"{name} of a scalar")
-        if dtype.bits < 32 and not (action == "add" and dtype.is_float):
+        if dtype.bits < 32 and not (action in ("add", "min", "max") and dtype.is_float):
             hint = f"use a tensor of {'f32' if dtype.is_float else 's32'}, and convert it in a later launch"
             b.error("type", loc, f"{name} works on 32 and 64 bits; the elements are {dtype}", hint)
-        if dtype.is_float and action not in ("add", "exchange", "cas"):
-            b.error("type", loc, f"{name} works on integers; the elements are {dtype}", _by_bits(name, dtype))
+        if dtype.is_float and action in ("and", "or", "xor"):
+            hint = f"a tensor of s{dtype.bits} with the bits: bitcast(v, s{dtype.bits})"
+            b.error("type", loc, f"{name} works on integers; the elements are {dtype}", hint)
         values = [stored_value(b, v, dtype, place, at) for v, at in zip(given, places, strict=True)]
         joined = join_masks(b, place, _masked(b, loc, mask), loc)
         b.place(loc)

@@ -97,18 +97,21 @@ def fragments(function: Function) -> dict[Layout, DrawnFragment]:
         if not op.spec.product:
             continue
         instruction, c = op.attrs["instruction"], op.result.tile.layout
-        spread = product(instruction, c, op.operands[0].shape[1])
+        spread = product(instruction, c, op.operands[0].shape[-1])
         assert spread is not None
         m, n, k = instruction.m, instruction.n, instruction.k
+        rows = len(op.result.tile.shape) - 2
+        one = (1,) * rows  # one product of a batch
         for name, layout, box in (("C", spread.c, (m, n)), ("A", spread.a, (m, k)), ("B", spread.b, (k, n))):
-            found.setdefault(layout, DrawnFragment(instruction, name, box))
+            found.setdefault(layout, DrawnFragment(instruction, name, (*one, *box)))
         # `dot(a.T, b)` reads a transposed tile. Its layout is the fragment's layout with the axes exchanged.
+        turned = (*range(rows), rows + 1, rows)
         for name, layout, box in (("A", spread.a, (k, m)), ("B", spread.b, (n, k))):
-            found.setdefault(layout.transpose((1, 0)), DrawnFragment(instruction, f"{name} transposed", box))
+            found.setdefault(layout.transpose(turned), DrawnFragment(instruction, f"{name} transposed", (*one, *box)))
         # A reduced accumulator keeps the layout of its rows or columns, with or without the reduced axis.
         for keep in (False, True):
-            for name, axis, box in (("rows", 1, (m, 1)), ("columns", 0, (1, n))):
-                part = box if keep else (max(box),)
+            for name, axis, box in (("rows", rows + 1, (m, 1)), ("columns", rows, (1, n))):
+                part = (*one, *(box if keep else (max(box),)))
                 found.setdefault(spread.c.drop(axis, keep), DrawnFragment(instruction, f"{name} of C", part))
     return found
 
@@ -163,16 +166,15 @@ def contiguous_of(layout: Layout, fragment: DrawnFragment) -> str:
     # Among the fragments, only an accumulator has a layout that a schedule can choose.
     if fragment.operand != "C" or copies_of(layout) > 1:
         return ""
-    (rows, columns), (along_m, along_n) = layout.shape, warps_of(layout)
+    shape, batch = layout.shape, [1] * (len(layout.shape) - 2)
     # Tries all powers of two, because a layout does not record the `contiguous` value that it was built from.
-    for near_m, near_n in _factors(2, (rows, columns)):
-        near = (near_m, near_n)
+    for near_m, near_n in _factors(2, shape[-2:]):
         try:
-            made = accumulator(fragment.instruction, (rows, columns), (along_m, along_n), near)
+            made = accumulator(fragment.instruction, shape, warps_of(layout), (near_m, near_n))
         except LayoutError:
             continue
         if made == layout:
-            return f", contiguous {list(near)}" if prod(near) > 1 else ""
+            return f", contiguous {[*batch, near_m, near_n]}" if near_m * near_n > 1 else ""
     return ""
 
 

@@ -186,7 +186,8 @@ class _Iteration:
 
     def operands_of(self, op: Op) -> list[Piece]:
         """Returns the two operands of an MMA, each with its axis along k."""
-        return [(op.operands[0], 1), (op.operands[1], 0)]
+        last = len(op.result.tile.shape) - 1
+        return [(op.operands[0], last), (op.operands[1], last - 1)]
 
     def _misfit(self) -> tuple[str, str] | None:
         """Checks whether the MMAs can be divided into steps. Returns None if they can, otherwise the reason why not and

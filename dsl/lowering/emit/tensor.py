@@ -12,7 +12,7 @@ from dsl.lowering.ir.function import Op, Value
 from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.types import DType
 from dsl.lowering.layouts.layout import Layout, apply
-from dsl.lowering.machine.tensor_cores import accumulator_registers, product
+from dsl.lowering.machine.tensor_cores import Mma, accumulator_registers, product
 from dsl.lowering.ops import operand, required
 from dsl.lowering.shared.shared_map import SharedMap, has_pairs, matrix_registers, word_bits
 from dsl.ptx_templates import Operand
@@ -32,15 +32,16 @@ def _per_register(operand: Operand, dtype: DType) -> int:
 
 @rule("dot")
 def _dot(w: Writer, op: Op) -> None:
-    """Emits one MMA for each step along M, N and K. Each accumulator sums its products along K in order."""
+    """Emits the MMAs of a product, or of all products of a batch. Each accumulator sums its products along K in
+    order."""
     instruction = op.attrs["instruction"]
     a, b, c = op.operands
-    spread = product(instruction, layout_of(op.result), a.tile.shape[1])
+    spread = product(instruction, layout_of(op.result), a.tile.shape[-1])
     assert spread is not None and (spread.a, spread.b) == (a.tile.layout, b.tile.layout)
     row = instruction.row
     left, right = _registers(w, a, row["a"]), _registers(w, b, row["b"])
-    per = _per_register(row["c"], c.dtype)
-    elements = accumulator_registers(spread)
+    per, batch = _per_register(row["c"], c.dtype), 1 << len(spread.batch)
+    elements = [along for number in range(batch) for along in accumulator_registers(spread, number)]
     # A word of the MMA contains neighbours of the fragment. In the layout, these neighbours may be in any registers.
     # The words of the value are used directly only if the neighbours are aligned.
     aligned = per == 1 or all(_are_words(registers, per) for along in elements for registers in along)
@@ -53,16 +54,7 @@ def _dot(w: Writer, op: Op) -> None:
         return w.words.pack([held[r] for r in registers], c.dtype)
 
     sums = [[given(registers) for registers in along] for along in elements]
-    height, width, depth = len(sums), len(sums[0]), a.tile.shape[1] // instruction.k
-    size_a, size_b = row["a"].registers, row["b"].registers
-    # K is outermost: the MMAs of one step have different accumulators, so no MMA waits for the previous MMA.
-    for k in range(depth):
-        for i in range(height):
-            first = (k * height + i) * size_a
-            for j in range(width):
-                second = (k * width + j) * size_b
-                operands = [*left[first : first + size_a], *right[second : second + size_b], *sums[i][j]]
-                sums[i][j] = w.calls.asm(row, operands)
+    _multiply(w, instruction, a.tile.shape[-1] // instruction.k, batch, left, right, sums)
     out = [""] * (count_of(op.result) // (per if aligned else 1))
     for registers, made in zip(chain(*elements), chain(*sums), strict=True):
         if aligned:
@@ -72,6 +64,24 @@ def _dot(w: Writer, op: Op) -> None:
         for place, register in zip(places, made, strict=True):
             out[place] = register
     (w.words.held if aligned and per > 1 else w.registers)[op.result] = out
+
+
+def _multiply(
+    w: Writer, instruction: Mma, steps: int, batch: int, left: list[str], right: list[str], sums: list[list[list[str]]]
+) -> None:
+    """Emits one MMA for each step along K, each product of a batch, and each step along M and N. Replaces the
+    accumulators in `sums`."""
+    row, height, width = instruction.row, len(sums) // batch, len(sums[0])
+    size_a, size_b = row["a"].registers, row["b"].registers
+    # K is outermost: the MMAs of one step have different accumulators, so no MMA waits for the previous MMA.
+    for step in range(steps):
+        for at, along in enumerate(sums):
+            number, i = divmod(at, height)
+            first = number * (len(left) // batch) + (step * height + i) * size_a
+            for j in range(width):
+                second = number * (len(right) // batch) + (step * width + j) * size_b
+                operands = [*left[first : first + size_a], *right[second : second + size_b], *along[j]]
+                along[j] = w.calls.asm(row, operands)
 
 
 def _are_words(registers: list[int], per: int) -> bool:

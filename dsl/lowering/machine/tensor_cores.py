@@ -7,9 +7,10 @@ lane) to (row, column). A tile consists of many fragments, in several registers 
 from __future__ import annotations
 
 from functools import cache, lru_cache
+from math import prod
 
 from msgspec import Struct
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
 from dsl.lowering.ir.location import Loc, TileError
 from dsl.lowering.ir.targets import Target
@@ -91,7 +92,7 @@ def fitting(
         least = min(found, key=lambda i: i.row.arch).row.target
         what = f"mma.sync.{shape} of {types[0]}" if shape else f"tensor-core product of {types[0]} and {types[1]}"
         raise TileError("target", loc, f"{target.arch} has no {what}: it needs {least}")
-    m, n, k = *c.shape, a.shape[1]
+    m, n, k = *c.shape[-2:], a.shape[-1]
     small = [i for i in there if i.m <= m and i.n <= n and i.k <= k]
     if small:
         return small
@@ -146,6 +147,7 @@ class Product(Struct, frozen=True):
     `rows`, `columns`: pairs (row or column of the instruction, row or column of the tile). The row or column of the
         instruction is a power of two.
     `m_repeats`, `n_repeats`: the offsets of further instructions along M and N, one offset for each register bit.
+    `batch`: the offsets of further products along the batch axis, one for each of the operands' last register bits.
     """
 
     instruction: Mma
@@ -156,20 +158,24 @@ class Product(Struct, frozen=True):
     columns: tuple[tuple[int, int], ...]
     m_repeats: tuple[int, ...]
     n_repeats: tuple[int, ...]
+    batch: tuple[int, ...] = ()
 
 
 def accumulator(
-    instruction: Mma, shape: tuple[int, int], warps: tuple[int, int], contiguous: tuple[int, int] = (1, 1)
+    instruction: Mma, shape: tuple[int, ...], warps: tuple[int, ...], contiguous: tuple[int, int] = (1, 1)
 ) -> Layout:
-    """Returns the layout of an accumulator of this `shape`. `warps` contains the number of warps along each axis.
+    """Returns the layout of an accumulator [M, N], or [B, M, N] with a batch axis. `warps` contains the number of warps
+    along each axis.
 
-    Each warp has one contiguous part of the tile. Each thread has at least `contiguous` adjacent elements along each
-    axis. Raises LayoutError if the tile is too small for `warps` or `contiguous`.
+    Each warp has one contiguous part of the tile. Each thread has at least `contiguous` adjacent elements along M and
+    N. Raises LayoutError if the tile is too small for `warps` or `contiguous`.
 
     >>> m16n8k16 = next(i for i in instructions() if i.shape == "m16n8k16")
     >>> accumulator(m16n8k16, (16, 16), (1, 2)).places
     (('register', (1, 128)), ('lane', (2, 4, 16, 32, 64)), ('warp', (8,)))
     """
+    if len(shape) == 3:
+        return _batch_of(shape, warps[0], accumulator(instruction, shape[1:], warps[1:], contiguous))
     fragment = instruction.row["c"].fragment
     assert fragment is not None
     strides = (shape[1], 1)
@@ -216,12 +222,43 @@ def accumulator(
     return Layout.registers(shape, register, [tile(base) for base in fragment.lane], warp[1] + warp[0])
 
 
+def _batch_of(shape: tuple[int, ...], warps: int, one: Layout) -> Layout:
+    """Extends the layout of one accumulator to a batch of them. `warps` warps along the batch axis have a contiguous
+    part of the batch each, in their last registers."""
+    batch = [prod(one.shape) << bit for bit in range(bits_of(shape[0]))]
+    held = len(batch) - bits_of(warps)
+    if held < 0:
+        raise LayoutError(f"{warps} warps lie along a batch of {shape[0]} products")
+    return Layout.registers(shape, [*one.register, *batch[:held]], one.lane, [*one.warp, *batch[held:]])
+
+
+def _product_of_batch(instruction: Mma, c: Layout, k: int) -> Product | None:
+    """Like `product`, for an accumulator [B, M, N]. The batch axis may lie in registers and warps, but not in lanes: an
+    instruction multiplies two matrices."""
+    size = prod(c.shape[1:])
+    if any(b > size and b % size for b in c.flat) or any(b >= size for b in c.lane):
+        return None
+    inner = [b for b in c.register if b < size]
+    one = product(instruction, Layout.registers(c.shape[1:], inner, c.lane, [b if b < size else 0 for b in c.warp]), k)
+    batch = tuple(b // size for b in c.register if b >= size)
+
+    def lifted(layout: Layout) -> Layout:
+        step = prod(layout.shape)
+        warp = [b // size * step if b >= size else own for b, own in zip(c.warp, layout.warp, strict=True)]
+        register = (*layout.register, *(b * step for b in batch))
+        return Layout.registers((c.shape[0], *layout.shape), register, layout.lane, warp)
+
+    return None if one is None else replace(one, c=c, a=lifted(one.a), b=lifted(one.b), batch=batch)
+
+
 @lru_cache(maxsize=256)
 def product(instruction: Mma, c: Layout, k: int) -> Product | None:
     """Derives the layouts of a product's operands from the layout `c` of its accumulator and the extent `k` of the sum.
 
     Returns None if `c` does not consist of the instruction's fragments.
     """
+    if len(c.shape) == 3:
+        return _product_of_batch(instruction, c, k)
     height, width = c.shape
     fragments = [instruction.row[name].fragment for name in "cab"]
     of_c, of_a, of_b = fragments
@@ -274,38 +311,42 @@ def product(instruction: Mma, c: Layout, k: int) -> Product | None:
     return Product(instruction, c, a, b, tuple(rows.items()), tuple(columns.items()), tuple(free[0]), tuple(free[1]))
 
 
-def accumulator_registers(p: Product) -> list[list[list[int]]]:
+def accumulator_registers(p: Product, number: int = 0) -> list[list[list[int]]]:
     """Returns the accumulator registers of each instruction: `result[i][j]` for instruction i along M and j along N.
-    The registers are in the order of the fragment."""
+    The registers are in the order of the fragment. `number` counts the products of a batch that a thread has."""
     fragment = p.instruction.row["c"].fragment
     assert fragment is not None
-    width = p.c.shape[1]
+    width = p.c.shape[-1]
+    first = apply(p.batch, number) * prod(p.c.shape[-2:])
     register_at = {offset: r for r, offset in enumerate(p.c.offsets)}
     rows, columns = dict(p.rows), dict(p.columns)
     bases = [rows.get(base[0], 0) * width + columns.get(base[1], 0) for base in fragment.register]
     inside = [apply(bases, e) for e in range(1 << len(bases))]
     return [
         [
-            [register_at[offset ^ apply(p.m_repeats, i) * width ^ apply(p.n_repeats, j)] for offset in inside]
+            [register_at[first ^ offset ^ apply(p.m_repeats, i) * width ^ apply(p.n_repeats, j)] for offset in inside]
             for j in range(1 << len(p.n_repeats))
         ]
         for i in range(1 << len(p.m_repeats))
     ]
 
 
-def splits_of_warps(instruction: Mma, shape: tuple[int, int], warps: int) -> dict[tuple[int, int], int]:
+def splits_of_warps(instruction: Mma, shape: tuple[int, ...], warps: int) -> dict[tuple[int, ...], int]:
     """Maps each possible pair (warps along M, warps along N) to its cost: the number of rows plus the number of columns
-    that a warp reads. If the tile is too small for all warps, the pairs use fewer warps."""
-    splits: dict[tuple[int, int], int] = {}
+    that a warp reads. With a batch axis, the warps along it come first. If the tile is too small for all warps, the
+    pairs use fewer warps."""
+    splits: dict[tuple[int, ...], int] = {}
+    batch = prod(shape[:-2])
     while not splits:
-        for along_m in (1 << i for i in range(bits_of(warps) + 1)):
-            along_n = warps // along_m
-            part = (shape[0] // along_m, shape[1] // along_n)
+        ways = [(1 << i, 1 << j) for i in range(bits_of(min(batch, warps)) + 1) for j in range(bits_of(warps >> i) + 1)]
+        for apart, along_m in ways:
+            along_n = warps // apart // along_m
+            part = (shape[-2] // along_m, shape[-1] // along_n)
             if part[0] >= instruction.m and part[1] >= instruction.n:
                 # The cost is rows plus columns, not rows times columns. All pairs need the same number of
                 # multiplications, but `ldmatrix` reads more or fewer operands. These reads take 5 % of a product's time
                 # (docs/tensor_cores.md, "What bounds a product").
-                splits[along_m, along_n] = sum(part)
+                splits[(apart, along_m, along_n)[-len(shape) :]] = batch // apart * sum(part)
         # A tile may be too small for all warps: a 16 x 8 tile on 8 warps is legal, and `replicated` gives the other
         # warps the same elements.
         warps //= 2

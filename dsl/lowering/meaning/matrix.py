@@ -75,7 +75,7 @@ def _sums(run: Run, op: Op, factors: tuple[Value, Value, Value], modifier: str) 
     p, q = a.astype(np.float64), b.astype(np.float64)  # sums of products of bytes are exact in float64
     if "popc" in modifier:
         both = p @ q
-        made = both if modifier.startswith("and") else p.sum(1)[:, None] + q.sum(0)[None, :] - 2 * both
+        made = both if modifier.startswith("and") else p.sum(-1)[..., :, None] + q.sum(-2)[..., None, :] - 2 * both
     else:
         made = p @ q
     total = made.astype(np.int64) + c.astype(np.int64)

@@ -27,15 +27,19 @@ from dsl.ptx_templates import instruction
 
 def _infer_dot(operands: Sequence[Value], attrs: dict[str, Any]) -> list[Type]:
     a, b, c = (o.tile for o in operands)
-    if not len(a.shape) == len(b.shape) == len(c.shape) == 2:
-        raise Mismatch(f"a product takes tiles of rank 2; got {a}, {b}, {c}")
-    if a.shape[1] != b.shape[0]:
-        turned = "dot(a, b.T, acc)" if a.shape[1] == b.shape[1] else "dot(a.T, b, acc)"
-        fits = a.shape[1] == b.shape[1] or a.shape[0] == b.shape[0]
+    if not len(a.shape) == len(b.shape) == len(c.shape) or len(a.shape) not in (2, 3):
+        raise Mismatch(f"a product takes tiles of rank 2, or all of rank 3 with a batch axis; got {a}, {b}, {c}")
+    (*batch, rows, depth), (*other, height, columns) = a.shape, b.shape
+    if batch != other:
+        raise Mismatch(f"{a} has {batch[0]} matrices, and {b} has {other[0]}", "a product takes a[b, m, k], b[b, k, n]")
+    if depth != height:
+        left, right = ("a.T", "b.T") if not batch else ("transpose(a, [0, 2, 1])", "transpose(b, [0, 2, 1])")
+        turned = f"dot(a, {right}, acc)" if depth == columns else f"dot({left}, b, acc)"
+        fits = depth == columns or rows == height
         hint = f"both lie along k: {turned}" if fits else "a product takes a[m, k] and b[k, n]"
         raise Mismatch(f"the columns of {a} are not the rows of {b}", hint)
-    if c.shape != (a.shape[0], b.shape[1]):
-        raise Mismatch(f"{a} @ {b} has shape {[a.shape[0], b.shape[1]]}; the accumulator is {c}")
+    if c.shape != (*batch, rows, columns):
+        raise Mismatch(f"{a} @ {b} has shape {[*batch, rows, columns]}; the accumulator is {c}")
     return [c]
 
 
@@ -43,7 +47,7 @@ def product_of(op: Op, layout: Layout) -> Product:
     """Returns the layouts of a product's operands, given the layout of its result. Raises TileError `layout` if the
     product's instruction does not allow this layout."""
     instruction = op.attrs["instruction"]
-    spread = product(instruction, layout, op.operands[0].tile.shape[1])
+    spread = product(instruction, layout, op.operands[0].tile.shape[-1])
     if spread is None:
         message = f"the result of a product by {instruction.shape} cannot have this layout: {layout}"
         hint = "pin it as 'layout acc: warps [2, 4]'; the instruction says the rest"
@@ -63,12 +67,15 @@ def _place_dot(a: Placing, op: Op) -> Placed:
 
 def _along_dot(op: Op, value: Value, axis: int) -> dict[Value, int] | None:
     """Maps the values of a product to the axes that correspond to one axis of `value`. Rows of the result are rows of
-    the left operand, and columns of the result are columns of the right operand. Returns None for the axis k, along
-    which products are added."""
+    the left operand, and columns of the result are columns of the right operand. A batch axis is that of all. Returns
+    None for the axis k, along which products are added."""
     left, right, total = op.operands
-    if left is right or (value is left and axis == 1) or (value is right and axis == 0):
+    rows = len(total.tile.shape) - 2
+    if axis < rows:
+        return dict.fromkeys((left, right, total, op.result), axis)
+    if left is right or (value is left and axis == rows + 1) or (value is right and axis == rows):
         return None
-    return {left if axis == 0 else right: axis, total: axis, op.result: axis}
+    return {left if axis == rows else right: axis, total: axis, op.result: axis}
 
 
 # The operands are a, b and the accumulator.

@@ -38,6 +38,7 @@ from dsl.lowering.hopper.warpgroup import (
     turned_shape,
 )
 from dsl.lowering.ir.function import Function, Op, Value, blocks_of, parents, uses, walk
+from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.targets import WARP, Target, target
 from dsl.lowering.known.facts import Analysis, facts_now
 from dsl.lowering.ops.control import started
@@ -45,6 +46,7 @@ from dsl.lowering.plan.tile_loads import is_load, is_store
 from dsl.lowering.shared.access_width import ASYNC_BYTES, lies_along, neighbours
 
 NOT_PLANNED = "the schedule does not say so"
+OF_BATCH = "it has a batch axis, along which each warp multiplies products of its own"
 WHY_WARPS = "a warp of a warp group has 16 rows"
 WAYS = {INSTRUCTION: True, "mma.sync": False}
 MOST_SUMS = 128
@@ -155,7 +157,18 @@ def _named(function: Function) -> list[Op]:
     names = {name for name, each in function.instructions.items() if each.name[0] == INSTRUCTION}
     users = uses(function.body)
     products = [op for op in walk(function.body) if op.spec.product and op.attrs["shape"] is None]
-    return [op for op in products if names & names_of_product(users, op)]
+    found = [op for op in products if names & names_of_product(users, op)]
+    for op in found:
+        if has_batch(op):
+            name = min(names & names_of_product(users, op))
+            message = f"product '{name}' cannot be one of warp groups: {OF_BATCH}"
+            raise TileError("instruction", function.instructions[name].loc, message, "mma.sync takes any product")
+    return found
+
+
+def has_batch(op: Op) -> bool:
+    """Whether an MMA is a batch of products."""
+    return len(op.result.tile.shape) > 2
 
 
 def _planned(function: Function, given: Target, may_set_warps: bool, shapes: dict[Op, _Shape]) -> list[Op]:
@@ -234,7 +247,7 @@ def part_of(function: Function, users: dict[Value, list[Op]], op: Op) -> tuple[i
     it."""
     said = function.by_subject("subtile", tuple)
     names = names_of_product(users, op)
-    cut = next((said[name] for name in names if len(said.get(name, ())) == 2), op.result.tile.shape)
+    cut = next((said[name] for name in names if len(said.get(name, ())) == 2), op.result.tile.shape[-2:])
     return cut[0], cut[1]
 
 
@@ -386,6 +399,8 @@ class _Seen:
     def flaw(self, op: Op) -> str | None:
         """Returns the reason why an MMA cannot be wgmma, or None if the plan finds no reason."""
         left, right, sums = op.operands
+        if has_batch(op):
+            return OF_BATCH
         shape = self.shapes[op]
         rows, columns, turned = shape.rows, shape.columns, shape.is_turned
         types = left.dtype.name, right.dtype.name, sums.dtype.name

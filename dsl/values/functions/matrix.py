@@ -23,13 +23,13 @@ def multiply(
     """Builds `acc + left @ right`. `shape` selects the MMA instruction. If `shape` is None, the schedule or the target
     selects the instruction."""
     for value in (left, right):
-        if len(value.tile.shape) != 2:
-            b.error("shape", loc, f"a product takes tiles of rank 2; this is {value.tile}")
+        if len(value.tile.shape) not in (2, 3):
+            b.error("shape", loc, f"a product takes tiles of rank 2 or 3; this is {value.tile}")
     b.place(loc)
     if acc is None:
         wide = S32 if left.dtype.name[0] in "su" else F64 if left.dtype is F64 else F32
         zero = 0.0 if wide.is_float else 0
-        acc = b.ir.constant(zero, wide, (left.tile.shape[0], right.tile.shape[1]))
+        acc = b.ir.constant(zero, wide, (*left.tile.shape[:-1], right.tile.shape[-1]))
     together(b, loc, "a product")
     return b.ir.value("dot", left, right, acc, shape=shape, modifier=modifier, instruction=None)
 
@@ -98,7 +98,7 @@ def _stmatrix(b: Building, loc: Loc, part: Binding, value: Binding) -> tuple:
     return ()
 
 
-row("dot(a, b, [acc])", "acc + a @ b on tensor cores", tiles=_dot)
+row("dot(a, b, [acc])", "acc + a @ b on tensor cores; also of batches, a[b, m, k] @ b[b, k, n]", tiles=_dot)
 row("ldmatrix(part)", "reads part of a shared tile as an MMA operand", tiles=_ldmatrix, memory=(0,))
 row("stmatrix(part, v)", "writes an MMA's result to part of a shared tile", tiles=_stmatrix, memory=(0,))
 FAMILIES[MMA] = _mma

@@ -239,7 +239,8 @@ def _turned(b: Building, loc: Loc, source: Binding) -> Binding:
     value = b.as_value(source, loc)
     b.place(loc)
     if len(value.tile.shape) != 2:
-        b.error("shape", loc, f".T takes a tile of rank 2; this is {value.tile}")
+        hint = "transpose(x, [0, 2, 1]) transposes each matrix of a batch" if len(value.tile.shape) == 3 else None
+        b.error("shape", loc, f".T takes a tile of rank 2; this is {value.tile}", hint)
     return b.ir.value("transpose", value, axes=(1, 0))
 
 

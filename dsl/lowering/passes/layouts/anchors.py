@@ -47,26 +47,29 @@ def choose_layouts(function: Function, target: Target) -> Layouts:
 
 
 Pair = tuple[int, int]
+Split = tuple[int, ...]
 
 
-def said_of_product(pin: Pin, warps: int) -> tuple[Pair, Pair]:
-    """Returns the numbers of warps and of contiguous elements per thread along each axis of a product's result. A pin
-    (a `layout` line of the schedule) sets them."""
-    along, near = extents_of(pin, "warps", 2), extents_of(pin, "contiguous", 2)
-    if along[0] * along[1] != warps:
-        message = f"'warps' multiply to {along[0] * along[1]}; there are {warps}"
+def said_of_product(pin: Pin, warps: int, rank: int) -> tuple[Split, Pair]:
+    """Returns the numbers of warps along each axis of a product's result, and of contiguous elements per thread along M
+    and N. A pin (a `layout` line of the schedule) sets them."""
+    along, (*batch, near_m, near_n) = extents_of(pin, "warps", rank), extents_of(pin, "contiguous", rank)
+    if prod(along) != warps:
+        message = f"'warps' multiply to {prod(along)}; there are {warps}"
         raise TileError("layout", pin.loc, message, WANTED["warps"])
-    return (along[0], along[1]), (near[0], near[1])
+    if prod(batch) > 1:
+        raise TileError("layout", pin.loc, "elements along a batch axis are not neighbours", "contiguous [1, 1, 2]")
+    return along, (near_m, near_n)
 
 
 def accumulator_layout(
-    instruction: Mma, shape: tuple[int, ...], split: Pair, near: Pair, warps: int, pin: Pin | None = None
+    instruction: Mma, shape: tuple[int, ...], split: Split, near: Pair, warps: int, pin: Pin | None = None
 ) -> Layout:
     """Returns the layout of an accumulator. `split` is the number of warps along each axis, and `near` is the number of
-    contiguous elements of a thread along each axis. If the tile is too small, raises TileError `layout` if there is a
+    contiguous elements of a thread along M and N. If the tile is too small, raises TileError `layout` if there is a
     pin, and otherwise LayoutError."""
     try:
-        return replicated(accumulator(instruction, (shape[0], shape[1]), split, near), warps)
+        return replicated(accumulator(instruction, shape, split, near), warps)
     except LayoutError as error:
         if pin is None:
             raise
@@ -325,7 +328,7 @@ class _Anchors:
         together: dict[Value, set[Value]] = {}
         # Maps products for which no pin sets the contiguous elements of a thread to the number of warps along each
         # axis.
-        free: dict[Op, Pair] = {}
+        free: dict[Op, Split] = {}
         for op in self.dots:
             if op.result not in together:
                 joined = self.layouts.joined(op.result)
@@ -345,7 +348,7 @@ class _Anchors:
                 out |= dict.fromkeys(joined, better)
         return out
 
-    def product_layout(self, op: Op, joined: set[Value], given: Layout | None) -> tuple[Layout, Pair | None]:
+    def product_layout(self, op: Op, joined: set[Value], given: Layout | None) -> tuple[Layout, Split | None]:
         """Sets the instruction of a product. Returns the layout of its accumulator, and the number of warps along each
         axis. The second result is None if the number of contiguous elements of a thread is already fixed. `given` is
         the layout that another product chose for the accumulator."""
@@ -378,7 +381,7 @@ class _Anchors:
         if given is not None:
             return given, None
         split = self.split_of_warps(op, subject, instruction, pin)
-        near = (1, 1) if pin is None else said_of_product(pin, self.warps)[1]
+        near = (1, 1) if pin is None else said_of_product(pin, self.warps, len(c.shape))[1]
         layout = accumulator_layout(instruction, c.shape, split, near, self.warps, pin)
         return layout, split if pin is None or "contiguous" not in pin.parts else None
 
@@ -389,7 +392,7 @@ class _Anchors:
     def check_pin_of_groups(self, subject: str, pin: Pin | None) -> None:
         """Raises TileError `layout` for a pin that wgmma cannot follow. wgmma fixes which rows belong to each warp (PTX
         ISA, wgmma)."""
-        if pin is not None and said_of_product(pin, self.warps) != ((self.warps, 1), (1, 1)):
+        if pin is not None and said_of_product(pin, self.warps, 2) != ((self.warps, 1), (1, 1)):
             message = f"'{subject}' is a product of wgmma, whose warps lie [{self.warps}, 1], 16 rows each"
             raise TileError("layout", pin.loc, message, "leave the line out, or name an instruction of mma.sync")
 
@@ -417,7 +420,7 @@ class _Anchors:
         (shape, modifier, loc), (a, b, c) = asked, (o.tile for o in op.operands)
         (rule, *_) = fitting(self.target, a, b, c, shape, modifier, loc)
         found = fitting(self.target, a, b, c, None, modifier, loc)
-        admitted = [i for i in found if self.admits(i, c.shape, a.shape[1], given, pin)]
+        admitted = [i for i in found if self.admits(i, c.shape, a.shape[-1], given, pin)]
         if shape is None and given is not None and rule not in admitted and admitted:
             # another product, whose result is the accumulator of this product, has chosen the layout
             rule = admitted[0]
@@ -445,7 +448,7 @@ class _Anchors:
         way = self.by_groups.get(op.result, self.by_groups.get(subject))
         groups = None if way is False else groups
         found = found if groups is None or way is None else []
-        work, options = prod((*op.result.tile.shape, op.operands[0].tile.shape[1])), {i.written: i for i in found}
+        work, options = prod((*op.result.tile.shape, op.operands[0].tile.shape[-1])), {i.written: i for i in found}
         why = "the largest that fits" if named is None else "named"
         if groups is not None:
             names = names_of_product(self.layouts.users, op)
@@ -482,15 +485,15 @@ class _Anchors:
         """Whether a product can use instruction `i` in the layout that another product or a pin determines."""
         if given is not None:
             return product(i, given, k) is not None
-        return pin is None or self.fits(i, shape, *said_of_product(pin, self.warps))
+        return pin is None or self.fits(i, shape, *said_of_product(pin, self.warps, len(shape)))
 
-    def chained_layout(self, op: Op, joined: set[Value], split: Pair, layouts: dict[Value, Layout]) -> Layout | None:
+    def chained_layout(self, op: Op, joined: set[Value], split: Split, layouts: dict[Value, Layout]) -> Layout | None:
         """Returns a layout for a product's result that the next product can use as an operand without a layout
         conversion. Returns None if no such layout divides the warps in the same way. If elements are bytes, a thread
         then holds 4 neighbours of a row, which form one 32-bit word."""
         for user in (u for value in joined for u in self.layouts.users.get(value, ()) if u.spec.product):
             place = next((i for i in (0, 1) if user.operands[i] in joined), None)
-            spread = product(user.attrs["instruction"], layouts[user.result], user.operands[0].tile.shape[1])
+            spread = product(user.attrs["instruction"], layouts[user.result], user.operands[0].tile.shape[-1])
             if place is None or spread is None:
                 continue
             wanted = (spread.a, spread.b)[place]
@@ -508,17 +511,18 @@ class _Anchors:
                         return self.neighbours(op, near, layouts[op.result], found, why)
         return None
 
-    def stored_layout(self, op: Op, joined: set[Value], split: Pair, layouts: dict[Value, Layout]) -> Layout | None:
+    def stored_layout(self, op: Op, joined: set[Value], split: Split, layouts: dict[Value, Layout]) -> Layout | None:
         """Returns a layout of a product's result that lets a thread store up to 16 bytes of a row at once, or None.
 
         The result must be stored, and operand b must be contiguous along k, because its columns can then be read in any
         order. Operands of bytes that are not contiguous along k are transposed 2 rows or 4 columns at a time. In the
         returned layout, a thread then holds these rows or columns as neighbours.
         """
-        rows = 2 if self.is_across(op.operands[0], 0) else 1
-        if self.is_across(op.operands[1], 1):
+        last = len(op.result.tile.shape) - 1
+        rows = 2 if self.is_across(op.operands[0], last - 1) else 1
+        if self.is_across(op.operands[1], last):
             counts, why = [4], "bytes that lie across k are transposed 4 at a time"
-        elif lies_along(self.layouts.facts, op.operands[1], 0, self.starts):
+        elif lies_along(self.layouts.facts, op.operands[1], last - 1, self.starts):
             counts, why = self.stored_at_once(joined), "a thread stores them at once"
         else:
             counts, why = [1], "bytes that lie across k are transposed 2 at a time"
@@ -547,17 +551,17 @@ class _Anchors:
         count = max(wide, default=1)
         return [count >> i for i in range(count.bit_length())]
 
-    def split_of_warps(self, op: Op, subject: str, instruction: Mma, pin: Pin | None) -> Pair:
-        """Chooses how many warps divide a product along M, and how many along N."""
+    def split_of_warps(self, op: Op, subject: str, instruction: Mma, pin: Pin | None) -> Split:
+        """Chooses how many warps divide a product along M, how many along N, and first, along a batch axis."""
         shape = op.result.tile.shape
-        rule, near = (None, (1, 1)) if pin is None else said_of_product(pin, self.warps)
-        costs = splits_of_warps(instruction, (shape[0], shape[1]), self.warps)
+        rule, near = (None, (1, 1)) if pin is None else said_of_product(pin, self.warps, len(shape))
+        costs = splits_of_warps(instruction, shape, self.warps)
         if rule is None:
             rule = min(costs, key=lambda split: (costs[split], split))
         options = {
-            f"{m}, {n}": (m, n)
-            for m, n in {rule: 0, **costs}
-            if (m, n) == rule or self.fits(instruction, shape, (m, n), near)
+            ", ".join(map(str, split)): split
+            for split in {rule: 0, **costs}
+            if split == rule or self.fits(instruction, shape, split, near)
         }
         return self.function.choices.choose(
             "warps",
@@ -572,7 +576,7 @@ class _Anchors:
             pinned=None if pin is None else pin.loc,
         )
 
-    def fits(self, instruction: Mma, shape: tuple[int, ...], split: Pair, near: Pair) -> bool:
+    def fits(self, instruction: Mma, shape: tuple[int, ...], split: Split, near: Pair) -> bool:
         try:
             return bool(accumulator_layout(instruction, shape, split, near, self.warps).shape)
         except LayoutError:

@@ -26,13 +26,24 @@ KNOWN = {
 """Stage at which a term's figure becomes known → the commands that report the figure."""
 CHOICE, COPY = "choice", "copy"
 IN_REGISTERS = (
-    *("matrix", "vector", "partial", "convert_layout", "unroll", "subtile", "prefetch_fragments", "loop", "peel"),
+    *(
+        "matrix",
+        "vector",
+        "partial",
+        "convert_layout",
+        "gather",
+        "unroll",
+        "subtile",
+        "prefetch_fragments",
+        "loop",
+        "peel",
+    ),
     *("recompute", "chain", "instruction", "warps", "contiguous", "layout", "copy", "registers", "math", "pairs"),
     *("bytes", "precompute", "hoist", "address", "stage", "access", "pipeline", "index", "divisor", "level"),
 )
 """The kinds of choices that affect the number of registers or of instructions."""
 OF_SECTORS = ("vector", "access", "partial", "align", "layout", "stage", "divisor")
-OF_BARRIERS = ("barrier", "place", "convert_layout", "stage", "pipeline")
+OF_BARRIERS = ("barrier", "place", "convert_layout", "gather", "stage", "pipeline")
 
 
 class Term(Struct, frozen=True):
@@ -71,17 +82,17 @@ _ROWS = tuple(Term(*row) for row in (
      ("place", *IN_REGISTERS), "Threads that a multiprocessor holds at once, over its limit.",
      "occupancy >= 0.25", "occupancy"),
     ("shared", None, "bytes a block", COMPILED, "the kernel's header",
-     ("place", "stage", "pipeline", "subtile", "split", "convert_layout"),
+     ("place", "stage", "pipeline", "subtile", "split", "convert_layout", "gather"),
      "Dynamic shared memory.", "shared <= 49152", "shared"),
     ("conflicts", "tile", "passes", COMPILED, "offsets and swizzle, as `dsl layout` shows them",
      ("swizzle", "matrix", "vector", "access", "copy", "layout"),
      "Passes over the banks, beyond one a phase, of the worst access to this shared tile.",
      "conflicts(sa) == 0", "conflicts_of"),
     ("conflicts", None, "a block", COUNTED, "the emulator",
-     ("swizzle", "matrix", "vector", "access", "convert_layout", "layout"),
+     ("swizzle", "matrix", "vector", "access", "convert_layout", "gather", "layout"),
      "Passes over the banks that only conflicts cause.", "conflicts == 0", "conflicts"),
     ("wavefronts", None, "times the fewest", COUNTED, "the emulator",
-     ("swizzle", "matrix", "vector", "access", "convert_layout", "copy", "layout"),
+     ("swizzle", "matrix", "vector", "access", "convert_layout", "gather", "copy", "layout"),
      "Passes over the banks, over those without conflicts: 1 where `conflicts` is 0.",
      "wavefronts <= 1.0", "wavefronts"),
     ("sectors", None, "times the fewest", COUNTED, "the emulator", OF_SECTORS,

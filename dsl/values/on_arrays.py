@@ -601,6 +601,18 @@ def stack(host: Host, loc: Loc, values: Sequence[Any], axis: Any = -1) -> Any:
     return np.stack([np.broadcast_to(a, shape) for a in arrays], axis=along)
 
 
+def gather(host: Host, loc: Loc, value: Any, index: Any, axis: Any = -1) -> Any:
+    x, at = array(host, loc, value, "gather"), array(host, loc, index, "gather")
+    along = host.axis(axis, loc, x.ndim)
+    if at.dtype.kind not in "iu":
+        host.error("type", loc, "the indices of gather are integers")
+    if x.ndim != at.ndim or np.delete(x.shape, along).tolist() != np.delete(at.shape, along).tolist():
+        host.error(
+            "shape", loc, f"gather of {list(x.shape)} by {list(at.shape)}: shapes that differ along axis {along}"
+        )
+    return np.take_along_axis(x, at % x.shape[along], axis=along)
+
+
 def concatenate(host: Host, loc: Loc, values: Sequence[Any], axis: Any = 0) -> Any:
     arrays = alike(host, loc, [array(host, loc, v, "concatenate") for v in _each(values)], False)
     along = host.axis(axis, loc, arrays[0].ndim)

@@ -384,6 +384,9 @@ def test_shapes():
     assert evaluate("concatenate(x, x, axis=1)", x=X).shape == (3, 8)
     assert evaluate("stack(x, x)", x=X).shape == (3, 4, 2)
     assert evaluate("stack([x, x, x], axis=0)", x=X).shape == (3, 3, 4)
+    assert (evaluate("gather(x, i)", x=X, i=I) == np.take_along_axis(X, I % np.int8(4), 1)).all()
+    assert evaluate("gather(x, i, axis=0)", x=X, i=I[:2]).shape == (2, 4)
+    assert error("gather(x, i)", x=X, i=I.T).code == "shape" and error("gather(x, x)", x=X).code == "type"
     assert evaluate("shape(x)", x=X) == (3, 4) and evaluate("shape(x, -1)", x=X) == 4
     assert evaluate("bytes(x) + bytes(f32[2, 3]) + size(s8)", x=X) == 24 + 24 + 1
     assert evaluate("f16[2, 3]") == Shaped(DTYPES["f16"], (2, 3))

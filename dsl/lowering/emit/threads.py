@@ -12,7 +12,8 @@ from dsl.lowering.emit.writer import Writer
 from dsl.lowering.ir.function import Block, Op
 from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.types import DType
-from dsl.lowering.layouts.layout import BasisSpan, Layout
+from dsl.lowering.layouts.layout import BasisSpan, Layout, moved_index
+from dsl.lowering.ops.gather import GatherPlaces, gather_places
 
 ALL_LANES = "-1"
 
@@ -264,6 +265,53 @@ def _shuffle(w: Writer, op: Op) -> None:
         llvm = w.llvm(dtype)
         moved = [w.let(f"select i1 {inside}, {llvm} {m}, {llvm} {v}") for m, v in zip(moved, source, strict=True)]
     w.registers[op.result] = moved
+
+
+@rule("gather")
+def _gather(w: Writer, op: Op) -> None:
+    """Emits a gather within warps. The bits of an index that lie in lane numbers select the lane of a `shfl.sync`. Each
+    register in which the element may lie there is shuffled, and the other bits of the index select one."""
+    (x, index), axis = op.operands, op.attrs["axis"]
+    source, made = layout_of(x), layout_of(op.result)
+    places = gather_places(source, made, axis)
+    if places is None:  # only if a layout was edited in the IR text
+        raise TileError("ir", op.loc, "a gather from other warps", "the layouts as 'lower_conversions' leaves them")
+    register_at = {offset: register for register, offset in enumerate(source.offsets)}
+    bits, out = w.bits(index.dtype), []
+    way = "trunc" if bits > 32 else "sext" if index.dtype.is_signed else "zext"
+    for offset, number in zip(made.offsets, w.registers[index], strict=True):
+        word = number if bits == 32 else w.let(f"{way} i{bits} {number} to i32")
+        first = register_at[moved_index(offset & ~made.axis_mask(axis), made.shape, source.shape)]
+        found = [first]
+        for _, bit in places.registers:
+            found += [register | 1 << bit for register in found]
+        values = [w.registers[x][register] for register in found]
+        if places.lanes:
+            lane = _gathered_lane(w, word, places)
+            values = [shuffle(w, value, x.dtype, "idx", lane) for value in values]
+        llvm = w.llvm(x.dtype)
+        for bit, _ in places.registers:
+            flag = w.let(f"icmp ne i32 {w.let(f'and i32 {word}, {1 << bit}')}, 0")
+            pairs = zip(values[::2], values[1::2], strict=True)
+            values = [w.let(f"select i1 {flag}, {llvm} {one}, {llvm} {zero}") for zero, one in pairs]
+        out.append(values[0])
+    w.registers[op.result] = out
+
+
+def _gathered_lane(w: Writer, word: str, places: GatherPlaces) -> str:
+    """Emits the number of the lane that has the element of an index: some bits are those of the index, and the others
+    those of this lane."""
+    others = 31 & ~sum(1 << lane for _, lane in places.lanes)
+    lane = w.head.once(f"and i32 {w.head.thread()}, {others}") if others else ""
+    moves: dict[int, int] = {}  # maps a distance to the bits of the index that move by it
+    for bit, to in places.lanes:
+        moves[to - bit] = moves.get(to - bit, 0) | 1 << bit
+    for distance, mask in moves.items():
+        part = w.let(f"and i32 {word}, {mask}")
+        if distance:
+            part = w.let(f"{'shl' if distance > 0 else 'lshr'} i32 {part}, {abs(distance)}")
+        lane = w.let(f"or i32 {lane}, {part}") if lane else part
+    return lane
 
 
 @rule("vote")

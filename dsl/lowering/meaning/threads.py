@@ -145,6 +145,13 @@ def _shuffle(run: Run, op: Op, x: list[Array]) -> list[Array]:
     return [np.take(x[0], np.arange(extent) - at + there, axis)]
 
 
+@meaning("gather")
+def _gather(run: Run, op: Op, x: list[Array]) -> list[Array]:
+    """Takes the elements at the indices along the axis, modulo its extent."""
+    (tile, index), axis = (spread(v, o.tile.shape) for v, o in zip(x, op.operands, strict=True)), op.attrs["axis"]
+    return [np.take_along_axis(tile, index.astype(np.int64) % tile.shape[axis], axis)]
+
+
 @meaning("vote")
 def _vote(run: Run, op: Op, x: list[Array]) -> list[Array]:
     """Votes among the 32 lanes of a warp, which hold 32 consecutive elements in row-major order. If the tile is

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from dsl.lowering.ops import control, elementwise, matrix, memory, pipelines, shapes, threads  # noqa: F401 (the rows)
+from dsl.lowering.ops import (  # noqa: F401 (the rows)
+    control,
+    elementwise,
+    gather,
+    matrix,
+    memory,
+    pipelines,
+    shapes,
+    threads,
+)
 from dsl.lowering.ops.elementwise import CLASSES
 from dsl.lowering.ops.memory import operand, required, space_of
 from dsl.lowering.ops.spec import OPS, Mismatch

@@ -59,6 +59,9 @@ class Exchanging(Protocol):
     def convert(self, op: Op) -> bool:
         """Converts the operand to the layout in the attribute `layout`."""
 
+    def gather(self, op: Op) -> bool:
+        """Lets threads gather from shared memory, if shuffles cannot or need not do it."""
+
     def share(self, op: Op, one_thread: bool = False) -> bool:
         """Lets one thread execute an access for all threads that need the result. With `one_thread`, the access gets
         the attribute `one_thread`."""

@@ -4,6 +4,8 @@ no special cases.
 - A reduction over warps: each warp reduces its part, a layout conversion gathers the partial results, and each thread
   reduces those in its registers.
 - A layout conversion that does more than rename registers: threads store in one layout and load in the other.
+- A gather from other warps: threads store the tile, and load the elements at their indices. A gather within warps
+  remains, unless its shuffles are more than these accesses.
 - An atomic that one thread does and whose result all threads need: that thread stores the result, and all threads load
   it.
 - A volatile load that several threads need: one thread loads the value for all, because separate loads might return
@@ -22,8 +24,9 @@ from dsl.lowering.building.iterations import copied_region
 from dsl.lowering.ir.function import Block, Function, Op, Rewriter, Value, uses
 from dsl.lowering.ir.plugins import Opening
 from dsl.lowering.ir.types import INDEX, S32, S64, DType, SharedType, TileType
-from dsl.lowering.layouts.layout import Layout, flaw_of_layout, moved_index, row_major
+from dsl.lowering.layouts.layout import Layout, bits_of, flaw_of_layout, moved_index, row_major
 from dsl.lowering.ops import OPS
+from dsl.lowering.ops.gather import gather_places
 
 
 def lower_conversions(function: Function) -> None:
@@ -110,6 +113,53 @@ class _ExchangeLowering(Rewriter):
             self.map[old] = new
         return True
 
+    # ---- gathers ----
+
+    def gather(self, op: Op) -> bool:
+        x, made = self[op.operands[0]], op.result.tile
+        assert x.tile.layout is not None and made.layout is not None
+        places = gather_places(x.tile.layout, made.layout, op.attrs["axis"])
+        costs = {"shared": x.tile.layout.count + made.layout.count}
+        if places is not None:
+            # Each of the registers in which an element may lie is shuffled, and the reader selects one.
+            costs["shuffles"] = (made.layout.count << len(places.registers)) if places.lanes else 0
+        fewest = "shuffles" if costs.get("shuffles", costs["shared"] + 1) <= costs["shared"] else "shared"
+        by_shuffles = self.function.choices.choose(
+            "gather",
+            op.result.name or x.name or "value",
+            {name: name == "shuffles" for name in sorted(costs, reverse=True)},
+            fewest,
+            loc=op.loc,
+            because="elements come from other warps" if places is None else "the axis lies within each warp",
+            costs=costs,
+            unit="shuffles or accesses of a thread",
+        )
+        if by_shuffles:
+            return False
+        at = self.gathered_index(x.tile.shape, self[op.operands[1]], op)
+        self.map[op.result] = self.through_scratch(x, made.layout, op, at).stands_for(op.result)
+        return True
+
+    def gathered_index(self, shape: tuple[int, ...], index: Value, op: Op) -> Value:
+        """Emits a tile with the row-major index in `shape` of each gathered element."""
+        axis, tile = op.attrs["axis"], index.tile.with_dtype(INDEX)
+        inner = bits_of(prod(shape[axis + 1 :]))
+        outer = inner + bits_of(tile.shape[axis])
+
+        def of(name: str, value: Value, number: int) -> Value:
+            constant = self.make(op, "constant", [], [TileType((), INDEX)], value=number, dtype=INDEX).result
+            spread = self.make(op, "broadcast", [constant], [tile], shape=tile.shape).result
+            return self.make(op, name, [value, spread], [tile]).result
+
+        flat = self.linear_index(tile.shape, tile.layout, op)
+        if index.dtype is not INDEX:
+            index = self.make(op, "cast", [index], [tile], to=INDEX, saturate=False, rounding=None).result
+        along = of("shl", of("and", index, shape[axis] - 1), inner)
+        ahead = of("shl", of("shr", flat, outer), inner + bits_of(shape[axis]))
+        behind = of("and", flat, (1 << inner) - 1)
+        joined = self.make(op, "or", [ahead, along], [tile]).result
+        return self.make(op, "or", [joined, behind], [tile]).result
+
     # ---- layout conversions ----
 
     def converted(self, value: Value, layout: Layout | None, op: Op) -> Value:
@@ -145,12 +195,13 @@ class _ExchangeLowering(Rewriter):
             return self.through_scratch(value, layout, op)
         return self.make(op, "convert_layout", [value], [value.tile.with_layout(layout)], layout=layout).result
 
-    def through_scratch(self, value: Value, layout: Layout | None, op: Op) -> Value:
-        """Stores the value to scratch shared memory in its own layout, and loads it in `layout`. An index has no size
-        in memory, so the code stores it as an integer with the kernel's `index_bits`."""
+    def through_scratch(self, value: Value, layout: Layout | None, op: Op, places: Value | None = None) -> Value:
+        """Stores the value to scratch shared memory in its own layout, and loads it in `layout`, or the elements at the
+        row-major indices `places`. An index has no size in memory, so the code stores it as an integer with the
+        kernel's `index_bits`."""
         if value.dtype.kind == "index":
             stored = S64 if self.function.index_bits == 64 else S32
-            moved = self.through_scratch(self.cast(value, stored, op), layout, op)
+            moved = self.through_scratch(self.cast(value, stored, op), layout, op, places)
             return self.cast(moved, value.dtype, op)
         tile = value.tile
         type = SharedType((max(tile.size, 1),), tile.dtype)
@@ -161,9 +212,9 @@ class _ExchangeLowering(Rewriter):
         plain: dict[str, Any] = {"cache": None, "evict": None}
         there = self.linear_index(tile.shape, tile.layout, op)
         self.make(op, "store", [scratch.result, there, value], [], has=[*has, "value"], **plain)
-        here = self.linear_index(tile.shape, layout, op)
-        loaded = self.make(op, "load", [scratch.result, here], [tile.with_layout(layout)], has=has, **plain)
-        return loaded.result.stands_for(value)
+        here = self.linear_index(tile.shape, layout, op) if places is None else places
+        loaded = self.make(op, "load", [scratch.result, here], [here.tile.with_dtype(tile.dtype)], has=has, **plain)
+        return loaded.result if places is not None else loaded.result.stands_for(value)
 
     def cast(self, value: Value, to: DType, op: Op) -> Value:
         made = self.make(op, "cast", [value], [value.tile.with_dtype(to)], to=to, saturate=False, rounding=None)

@@ -19,6 +19,7 @@ from dsl.values.bindings import Access, Binding, SharedTile, Tensor, describe
 from dsl.values.building import Building
 from dsl.values.functions.elementwise import agreed
 from dsl.values.functions.random import like_the_first
+from dsl.values.functions.threads import together
 from dsl.values.host import Host, Shaped
 from dsl.values.later import element_types, np, on_arrays
 from dsl.values.table import Meaning, rows
@@ -254,6 +255,17 @@ def _stack(b: Building, loc: Loc, *args: Binding, axis: Binding = None) -> Value
     return b.ir.value("transpose", made, axes=(*range(at), last, *range(at, last)))
 
 
+def _gather(b: Building, loc: Loc, source: Binding, index: Binding, axis: Binding = None) -> Value:
+    together(b, loc, "gather")
+    x, at = b.as_value(source, loc), b.as_value(index, loc)
+    rank = len(x.tile.shape)
+    if not rank:
+        b.error("shape", b.place_of(0, loc), f"gather takes a tile; this is {x.tile}")
+    along = b.axis(rank - 1 if axis is None else axis, loc, rank)
+    b.place(loc)
+    return b.ir.op("gather", [x, at], axis=along).result
+
+
 def _flat(b: Building, loc: Loc, tensor: Binding) -> Tensor:
     """Makes a 1-D view of a row-major tensor. Its elements are in memory order."""
     if not isinstance(tensor, Tensor):
@@ -282,6 +294,8 @@ row(".T", "`x.T`: rows become columns", "any",
     tiles=_turned, arrays=lambda host, loc, x: on_arrays.turned(host, loc, x))  # fmt: skip
 row("stack(a, …, axis=)", "tiles of one shape along a new axis, by default the last", "any",
     tiles=_stack, arrays=lambda host, loc, *all, **axis: on_arrays.stack(host, loc, all, **axis))  # fmt: skip
+row("gather(x, index, axis=)", "the elements at indices along an axis, by default the last, modulo its extent", "any",
+    tiles=_gather, arrays=lambda host, loc, x, index, axis=-1: on_arrays.gather(host, loc, x, index, axis))  # fmt: skip
 row("concatenate(a, …, axis=)", "joined along an axis", "any",
     arrays=lambda host, loc, *all, **axis: on_arrays.concatenate(host, loc, all, **axis))  # fmt: skip
 row("broadcast(x, extents)", "as numpy's broadcast_to", "any",

@@ -610,7 +610,10 @@ def gather(host: Host, loc: Loc, value: Any, index: Any, axis: Any = -1) -> Any:
         host.error(
             "shape", loc, f"gather of {list(x.shape)} by {list(at.shape)}: shapes that differ along axis {along}"
         )
-    return np.take_along_axis(x, at % x.shape[along], axis=along)
+    if at.size and not x.shape[along]:
+        host.error("shape", loc, f"gather from an axis without elements: {list(x.shape)}")
+    wide = at if at.dtype == np.uint64 else at.astype(np.int64)  # the extent may exceed a narrow type
+    return np.take_along_axis(x, wide % wide.dtype.type(max(x.shape[along], 1)), axis=along)
 
 
 def concatenate(host: Host, loc: Loc, values: Sequence[Any], axis: Any = 0) -> Any:

@@ -386,6 +386,8 @@ def test_shapes():
     assert evaluate("stack([x, x, x], axis=0)", x=X).shape == (3, 3, 4)
     assert (evaluate("gather(x, i)", x=X, i=I) == np.take_along_axis(X, I % np.int8(4), 1)).all()
     assert evaluate("gather(x, i, axis=0)", x=X, i=I[:2]).shape == (2, 4)
+    assert evaluate("gather(x, i)", x=np.arange(300), i=np.array([-1, 2], np.int8)).tolist() == [299, 2]
+    assert error("gather(x, i)", x=X[:, :0], i=I).code == "shape"
     assert error("gather(x, i)", x=X, i=I.T).code == "shape" and error("gather(x, x)", x=X).code == "type"
     assert evaluate("shape(x)", x=X) == (3, 4) and evaluate("shape(x, -1)", x=X) == 4
     assert evaluate("bytes(x) + bytes(f32[2, 3]) + size(s8)", x=X) == 24 + 24 + 1

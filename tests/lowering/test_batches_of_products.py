@@ -57,9 +57,9 @@ def test_every_instruction_multiplies_each_matrix_of_a_batch(instruction: Mma) -
 @pytest.mark.parametrize(("warps", "near"), [((1, 2, 2), (1, 1)), ((4, 1, 1), (1, 4)), ((2, 2, 1), (1, 1))], ids=str)
 def test_warps_have_whole_products_or_parts_of_them(warps: tuple[int, ...], near: tuple[int, int]) -> None:
     """The operands of a warp are the rows and columns of its accumulators, of the same products."""
-    layout = accumulator(M16N8K16, (8, 32, 32), warps, near)
+    layout = accumulator(M16N8K16, (4, 32, 16), warps, near)
     spread = product(M16N8K16, layout, 32)
-    assert spread is not None and spread.c is layout and 1 << len(spread.batch) == 8 // warps[0]
+    assert spread is not None and spread.c is layout and 1 << len(spread.batch) == 4 // warps[0]
 
     def held(layout: Layout, warp: int, *axes: int) -> set[tuple[int, ...]]:
         layout.invert()
@@ -117,13 +117,13 @@ STAGED = "stage a, b: shared\n    pipeline p: 2\n    "
 @pytest.mark.parametrize(
     ("b", "lines", "shape"),
     [
-        (COLUMNS, "warps = 4", (21, 16, 16, 64)),
+        (COLUMNS, "warps = 4", (9, 16, 16, 32)),
         (ROWS, "warps = 2\n    layout acc: warps [1, 1, 2]", (8, 16, 16, 32)),
-        (ROWS, "warps = 4", (9, 13, 11, 50)),  # edges along all axes
-        (ROWS, STAGED + "warps = 4", (21, 16, 16, 64)),
+        (ROWS, "warps = 4", (9, 13, 11, 30)),  # edges along all axes
+        (ROWS, STAGED + "warps = 4", (9, 16, 16, 64)),
         (COLUMNS, STAGED + "warps = 2\n    layout acc: warps [2, 1, 1], contiguous [1, 1, 2]", (8, 16, 16, 64)),
         (COLUMNS, STAGED + "warps = 2\n    stage d: shared", (8, 16, 16, 64)),
-        (ROWS, "warps = 32", (8, 16, 16, 32)),  # more than products and their columns: some hold the same
+        (ROWS, "warps = 32", (8, 16, 16, 16)),  # more than products and their columns: some hold the same
     ],
 )
 def test_small_products_of_heads(b: str, lines: str, shape: tuple[int, ...]) -> None:

@@ -183,12 +183,17 @@ def request_of(
     parameters = type_parameters([kernel])
     # If no launch gives a type parameter, its first type is taken.
     types = {name: overrides.types.get(name, choices[0]) for name, choices in parameters.items()}
+    # The strides of views, too: rows of unknown strides have no boxes, so wgmma would be refused.
+    about = Request(kernel.name, next(iter(known), None)) if near is None else near
     return Request(
         kernel.name,
-        schedule or (near.schedule if near else next(iter(known), None)),
+        schedule or about.schedule,
         {dim: numbers[dim] for dim in dim_names(kernel) if dim in numbers},
         types,
-        {**(near.constants if near else {}), **overrides.constants},
-        near.scalars if near else {},
+        {**about.constants, **overrides.constants},
+        about.scalars,
+        about.align,
+        about.absent,
+        strides=about.strides,
         arch=arch,
     )

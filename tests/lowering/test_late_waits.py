@@ -80,3 +80,52 @@ def test_a_schedule_may_wait_at_once() -> None:
     assert set(waits(kernel).values()) == {None}
     launch(kernel, args)
     assert np.array_equal(args["dq"], wanted["dq"])
+
+
+BESIDE = """
+kernel twice(y: f32[m, k], z: f32[m, n], a: f16[m, k], b: f16[k, n], t: f32[m, k]; TM = 64, TN = 64, TK = 64):
+    grid 1
+    acc, w = zeros(f32[TM, TN]), b[0 : TK, 0 : TN] * 2.0
+    {body}
+
+schedule s of twice:
+    warps = 4
+    instruction {names}: wgmma
+    stage a, b, z: registers
+    stage y: tma
+    unroll p: 1
+"""
+ADDED = "atomic_add(y[0 : TM, p : p + TK], t[0 : TM, p : p + TK])"
+STORED = {
+    "in an outer loop": f"""for j in range(0, n, TN):
+        w = b[0 : TK, j : j + TN] * 2.0
+        acc = zeros(f32[TM, TN])
+        for p in range(0, k, TK):
+            acc = dot(a[0 : TM, p : p + TK] * 2.0, w, acc)
+            {ADDED}
+        z[0 : TM, j : j + TN] = acc""",
+    "for an earlier product of the sum": f"""for p in range(0, k, TK):
+        v, left = b[p : p + TK, 0 : TN] * 2.0, a[0 : TM, p : p + TK] * 2.0
+        acc = dot(left, v, acc)
+        acc = dot(left, w, acc)
+        {ADDED}
+    z[0 : TM, 0 : TN] = acc""",
+    "behind the loop, in the same bytes": f"""for p in range(0, k, TK):
+        acc = dot(a[0 : TM, p : p + TK] * 2.0, w, acc)
+        {ADDED}
+    more = dot(a[0 : TM, 0 : TK] * 2.0, b[0 : TK, 0 : TN] * 3.0)
+    z[0 : TM, 0 : TN] = acc + more""",
+}
+
+
+@pytest.mark.parametrize("place", STORED)
+def test_a_wait_stays_ahead_of_barriers_if_threads_store_operands(place: str) -> None:
+    """The barrier lets other warps store the next operand: the emulator would tell a race."""
+    random, n = np.random.default_rng(0), 128 if "outer" in place else 64
+    args = {name: random.standard_normal((64, 128)).astype(np.float16) for name in "a"}
+    args |= {"b": random.standard_normal((128, n)).astype(np.float16), "t": np.ones((64, 128), np.float32)}
+    args |= {"y": np.zeros((64, 128), np.float32), "z": np.zeros((64, n), np.float32)}
+    text = BESIDE.format(body=STORED[place], names="acc, more" if "more" in STORED[place] else "acc")
+    text += "    unroll j: 1\n" * ("outer" in place)
+    launch(compile_kernel(text, args, arch="sm_90"), args)
+    assert np.array_equal(args["y"], args["t"] * (n // 64)) and args["z"].all()

@@ -103,6 +103,12 @@ def test_what_cannot_come_earlier_is_refused(body: str) -> None:
     assert "stage x: ahead" in str(caught.value)
 
 
+def test_a_loop_that_counts_down_is_told() -> None:
+    text = SUMS.format(body="acc = acc + x[i, :]", lines="stage x: ahead")
+    with pytest.raises(TileError, match="'x' cannot be loaded ahead: the loop counts down"):
+        compile_kernel(text.replace("range(block(0), rows, grid(0))", "range(rows - 1, -1, -1)"), arrays(4, 1))
+
+
 def test_a_load_outside_of_loops_is_refused() -> None:
     body = "acc = acc + x[i, :] * first\n"
     text = SUMS.format(body=body, lines="stage w: ahead").replace(", at = zeros", ", first = zeros")

@@ -216,6 +216,30 @@ def test_convolutions_by_warp_groups(example: list[str], chosen: str, device: st
     assert done.exit_code == 0 and chosen in done.output and "passed" in done.output, done.output
 
 
+SECOND = """
+kernel second(z: f32[64, 64], a: f16[64, 64], b: f16[k, 64], o: f16[64, 64]; TK = 64):
+    grid 1
+    w, v = o[0 : TK, 0 : 64], zeros(f16[TK, 64])
+    for p in range(0, k, TK):
+        w = w + b[p : p + TK, 0 : 64]
+        v = v + b[p : p + TK, 0 : 64] * 2.0
+    x = dot(a[0 : 64, 0 : TK] * 2.0, w)
+    z[0 : 64, 0 : 64] = x + v.to(f32)
+
+schedule s of second:
+    warps = 4
+    instruction x: wgmma
+    stage a, b, o, z: registers
+"""
+
+
+def test_a_computed_operand_may_be_any_result_of_a_loop() -> None:
+    z = np.zeros((64, 64), np.float32)
+    a, b, o = (np.ones((rows, 64), np.float16) for rows in (64, 128, 64))
+    dsl.parse(SECOND, device="emulator").second(z, a, b, o)
+    assert (z == 2 * 64 * 3 + 4).all()
+
+
 CHAINED = """
 kernel k(o: f32[64, 32], q: f16[64, 32], k: f16[t, 32], v: f16[t, 32]):
     grid 1

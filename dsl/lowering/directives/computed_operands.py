@@ -28,17 +28,13 @@ def computed_operands(function: Function) -> None:
             ops = chain(value)
             if not ops or ops[-1].spec.access.kind == "read" or (side == 0 and not sum(map(is_turn, ops)) % 2):
                 continue
-            turns, made = _turns(ops)
+            turns = list(reversed(ops[:-1]))  # transposes and bitcasts, in program order
+            made = turns[0].operands[0] if turns else value
             run = _run(made)
             if run:
                 if made not in tiles:
                     tiles[made] = _stored(function, made, run)
                 product.operands[side] = _loaded(function, product, tiles[made], turns, made, run)
-
-
-def _turns(ops: list[Op]) -> tuple[list[Op], Value]:
-    """Returns the transposes and bitcasts of a chain, in program order, and the computed value in front of them."""
-    return list(reversed(ops[:-1])), ops[-1].result
 
 
 def _run(made: Value) -> int:

@@ -51,7 +51,7 @@ from dsl.lowering.directives.tma_stores import flaw_of_store
 from dsl.lowering.directives.wide import Wide
 from dsl.lowering.hopper.boxes import CopiedBox, with_box
 from dsl.lowering.hopper.warpgroup import chain, in_registers, is_turn
-from dsl.lowering.ir.fold import is_zero_of_bits
+from dsl.lowering.ir.fold import constant_of, is_zero_of_bits
 from dsl.lowering.ir.function import (
     Block,
     Function,
@@ -166,6 +166,8 @@ def _load_ahead(function: Function, choosing: _Choosing, loop: Op, loads: list[O
         if choose_stage(function, name, ways, AHEAD, why, load.loc, pinned=function.lines.get(("stage", name))):
             taken.append(load)
     if taken and not load_tiles_ahead(Builder(located(function, loop)), function.body, loop, taken):
+        if (constant_of(loop.operands[2]) or 1) < 0:
+            raise refuse(taken[0], "the loop counts down", "for i in range(n): j = n - 1 - i")
         raise refuse(taken[0], "its place is not known one iteration earlier", "compute it from the loop's counter")
 
 

@@ -264,7 +264,8 @@ _synchronizes("tma_wait", "cp.async.bulk.wait_group.read", "wait for stores", "g
 _synchronizes("tma_fence", "fence.proxy.async.shared::cta")
 # The attribute `own` is true if the compiler made the tile. The source of the kernel does not access such a tile. The
 # compiler therefore inserts the barriers between accesses to the tile, even with `barriers manual`. Other blocks of the
-# cluster may write a `remote` tile at any time, so it shares its bytes with no other tile.
+# cluster may write a `remote` tile at any time, so it shares its bytes with no other tile. A `computed` tile is an
+# operand of wgmma that threads store.
 row("shared_alloc", 0, lambda o, a: [a["type"]], "type name", acts="allocates")
 _synchronizes("commit", "cp.async.commit_group")
 _synchronizes("wait", "cp.async.wait_group", "wait for copies", "groups")

@@ -10,13 +10,15 @@
     release                             release
 
 Products complete in order. A wait that lets later products run says how many of them are `pending`. It stays ahead of
-what writes or frees the shared memory that its product reads. A barrier lets other warps write it, if threads do.
+what writes or frees the shared memory that its products read. If threads write such a tile anywhere in the kernel, it
+stays ahead of barriers, too: behind a barrier, other warps may write the tile, or other tiles in the same bytes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
+from dsl.lowering.directives.slices import reached
 from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Block, Function, Op, Value, blocks_of, walk
 from dsl.lowering.ir.types import ViewType
@@ -35,13 +37,13 @@ def late_waits(function: Function) -> None:
 
 
 def _move(function: Function, block: Block, wait: Op) -> None:
-    products = [value.op for value in wait.operands if value.op in block.ops]
-    if len(products) < len(wait.operands):
+    products = _products(wait)
+    if not products or not products <= {*block.ops}:
         return  # another block has started them
-    read = {effect.memory for op in products if op is not None for effect in op.spec.access.effects(op)}
-    by_threads = any(_writes(op, read) for op in walk(block))
+    read = {effect.memory for op in products for effect in op.spec.access.effects(op)}
+    by_threads = any(_writes(op, read) for op in walk(function.body))
     # ptxas 13.0 serialises products (C7514) if one that reads registers is waited for behind the start of another.
-    alone = any(op is not None and not isinstance(op.operands[0].type, ViewType) for op in products)
+    alone = any(not isinstance(op.operands[0].type, ViewType) for op in products)
     at = end = block.ops.index(wait)
     while _may_pass(block.ops[end + 1], wait, read, by_threads) and not (alone and block.ops[end + 1].spec.wgmma):
         end += 1
@@ -50,8 +52,18 @@ def _move(function: Function, block: Block, wait: Op) -> None:
     if not gains or not _is_late(function, wait, _held(function, block)):
         return
     block.ops[at : end + 1] = [*passed, wait]
-    last = max(block.ops.index(op) for op in products if op is not None)
+    last = max(map(block.ops.index, products))
     wait.attrs["pending"] = sum(op.spec.wgmma for op in block.ops[last + 1 : end])
+
+
+def _products(wait: Op) -> set[Op]:
+    """Returns the products for which a wait waits: those that make its accumulators, and those that they add to."""
+
+    def before(value: Value) -> list[Value]:
+        op = value.op
+        return list(op.operands[1 + len(op.results) :]) if op is not None and op.spec.wgmma else []
+
+    return {value.op for value in reached(wait.operands, before) if value.op is not None and value.op.spec.wgmma}
 
 
 def _awaits_sums(op: Op) -> bool:

@@ -374,6 +374,7 @@ FAULTS = [
     Fault("insert_barriers", "groups", dropped("barrier", 0), "acc"),
     Fault("place_waits", "groups", not_waited, "acc"),
     Fault("defer_waits", "boxes", without_iterations, "acc"),
+    Fault("late_waits", "groups", not_waited, "acc"),
     Fault("occupancy", "rows", swapped("div"), "out"),
     Fault("place_shared", "product", moved("sb"), "acc"),
     Fault("check_pingpong", "product", moved("sb"), "acc"),

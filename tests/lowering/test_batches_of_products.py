@@ -119,6 +119,7 @@ STAGED = "stage a, b: shared\n    pipeline p: 2\n    "
     [
         (COLUMNS, "warps = 4", (9, 16, 16, 32)),
         (ROWS, "warps = 2\n    layout acc: warps [1, 1, 2]", (8, 16, 16, 32)),
+        (ROWS, "warps = 4\n    instruction acc: mma.sync.m16n8k8", (8, 16, 16, 32)),
         (ROWS, "warps = 4", (9, 13, 11, 30)),  # edges along all axes
         (ROWS, STAGED + "warps = 4", (9, 16, 16, 64)),
         (COLUMNS, STAGED + "warps = 2\n    layout acc: warps [2, 1, 1], contiguous [1, 1, 2]", (8, 16, 16, 64)),

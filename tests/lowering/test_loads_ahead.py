@@ -109,6 +109,13 @@ def test_a_loop_that_counts_down_is_told() -> None:
         compile_kernel(text.replace("range(block(0), rows, grid(0))", "range(rows - 1, -1, -1)"), arrays(4, 1))
 
 
+def test_a_line_that_names_an_element_names_its_tensor() -> None:
+    body = "weight = w[i]\n        acc = acc + x[i, :] * weight"
+    with pytest.raises(TileError, match="'weight' is no tensor that a loop loads") as caught:
+        compile_kernel(SUMS.format(body=body, lines="stage weight: ahead"), arrays(4, 2))
+    assert "w, from which it is loaded" in str(caught.value)
+
+
 def test_a_load_outside_of_loops_is_refused() -> None:
     body = "acc = acc + x[i, :] * first\n"
     text = SUMS.format(body=body, lines="stage w: ahead").replace(", at = zeros", ", first = zeros")

@@ -421,8 +421,8 @@ def _not_loaded(function: Function, name: str, known: list[str]) -> tuple[str, s
     """Returns the message and hint for a `stage` line whose value or tensor cannot be staged."""
     reads = [op for op in walk(function.body) if op.spec.access.kind == "read" and op.operands[0].name == name]
     tiles = [r for op in walk(function.body) for r in op.results if isinstance(r.type, TileType) and r.shape]
-    of = {op.result.name: op.operands[0].name for op in walk(function.body) if is_load(op)}
-    if any(tile.name == name for tile in tiles):
+    of = {op.result.name: op.operands[0].name for op in walk(function.body) if _reads(op)}
+    if name in of or any(tile.name == name for tile in tiles):
         tensors = [f"{of[name]}, from which it is loaded"] if name in of else known
         hint = ", ".join([*tensors, f"or do it in parts: loop {name}, AXIS: N"])
         return f"'{name}' is no tensor that a loop loads, and no value that is computed in parts", hint

@@ -71,7 +71,7 @@ def _add_names(found: NamesThere, op: Op, named: Sequence[Value]) -> None:
             found.tiles.add(value.name)
     tiles = {value.name: value for value in defined_tiles(op) if value.name}
     found.laid_out |= tiles.keys()
-    found.matrices |= {name for name, value in tiles.items() if len(value.tile.shape) == 2}
+    found.matrices |= {name for name, value in tiles.items() if len(value.tile.shape) in (2, 3)}
     found.counters |= {c.name for region in op.regions for c in region.args[: op.spec.control.counters] if c.name}
 
 

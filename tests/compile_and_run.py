@@ -21,6 +21,7 @@ from dsl.lowering.hopper.boxes import BoxMap, maps_of
 from dsl.lowering.ir.function import Op, walk
 from dsl.lowering.ir.location import TileError
 from dsl.lowering.passes import PASSES, Pass, run_passes
+from dsl.runtime.dtypes import NAME_OF_NUMPY
 from dsl.runtime.emulator import Memory, Result, TensorMapArgument, emulate
 from dsl.runtime.emulator.memory import DevicePointer
 from dsl.runtime.expressions import compile_expression
@@ -130,15 +131,12 @@ def compile_kernel(
     return found
 
 
-ELEMENTS = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "int32": "s32", "int64": "s64"}
-
-
 def tensor_map(map: BoxMap, array: Any) -> TensorMap:
     """Of an array that a kernel copies boxes of."""
     own = own_axes(map.axes)
     extents = tuple(prod(array.shape[each] for each in own[axis]) for axis in map.axes)
     strides = tuple(array.strides[axis] for axis in map.axes[1:])
-    type = ELEMENTS[array.dtype.name] if map.reduces else ""
+    type = NAME_OF_NUMPY[array.dtype.name] if map.reduces else ""
     return TensorMap(array.itemsize, extents, strides, map.box, map.swizzle, type=type)
 
 

@@ -13,11 +13,11 @@ from __future__ import annotations
 from dsl.lowering.building.builder import Builder
 from dsl.lowering.directives.slices import located
 from dsl.lowering.directives.staged import shared_tile, taken_names
-from dsl.lowering.hopper.warpgroup import EIGHT, WIDTHS, chain, is_turn
+from dsl.lowering.hopper.warpgroup import EIGHT, WIDTHS, chain, is_loaded, is_turn
 from dsl.lowering.ir.function import Block, Function, Op, Value, put, walk
 from dsl.lowering.ir.types import SharedType
 from dsl.lowering.plan.products import is_wgmma
-from dsl.lowering.shared.atoms import MOST_OF_ROW, offsets_within
+from dsl.lowering.shared.atoms import MOST_OF_ROW, offsets_within, shape_in_atoms
 
 
 def computed_operands(function: Function) -> None:
@@ -26,7 +26,7 @@ def computed_operands(function: Function) -> None:
     for product in [op for op in walk(function.body) if is_wgmma(op)]:
         for side, value in enumerate(product.operands[:2]):
             ops = chain(value)
-            if not ops or ops[-1].spec.access.kind == "read" or (side == 0 and not sum(map(is_turn, ops)) % 2):
+            if not ops or is_loaded(value) or (side == 0 and not sum(map(is_turn, ops)) % 2):
                 continue
             turns = list(reversed(ops[:-1]))  # transposes and bitcasts, in program order
             made = turns[0].operands[0] if turns else value
@@ -46,15 +46,13 @@ def _run(made: Value) -> int:
 
 def _stored(function: Function, made: Value, run: int) -> Value:
     """Stores a value to a shared tile, where it is computed."""
-    rows, columns = made.tile.shape
     assert made.op is not None
     b, head, behind = Builder(located(function, made.op)), Block(), Block()
     with b.region(head):
-        held = (rows, columns) if run == columns else (columns // run, rows, run)
-        stem = f"s{made.name or 'operand'}"
-        tile = shared_tile(b, stem, taken_names(function.body), SharedType(held, made.dtype), computed=True)
+        type = SharedType(shape_in_atoms(made.tile.shape, run), made.dtype)
+        tile = shared_tile(b, f"s{made.name or 'operand'}", taken_names(function.body), type, computed=True)
     with b.region(behind):
-        place = offsets_within(b, (rows, columns), run)
+        place = offsets_within(b, made.tile.shape, run)
         b.access("store", {"memory": tile, "offset": place, "value": made}, cache=None, evict=None)
     function.body.ops[:0] = head.ops
     put(function.body, made.op, [made.op, *behind.ops])

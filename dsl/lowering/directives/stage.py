@@ -85,7 +85,7 @@ from dsl.lowering.plan.tile_loads import (
     row_bytes,
 )
 from dsl.lowering.shared.access_width import ASYNC_BYTES, MAX_BYTES, lies_along, neighbours, offset_of
-from dsl.lowering.shared.atoms import offsets_within
+from dsl.lowering.shared.atoms import offsets_within, shape_in_atoms
 
 WAYS = {"shared": True, "registers": False}
 """The options of the choice `stage` for values computed in parts and for results. True means shared memory."""
@@ -154,21 +154,20 @@ def _load_ahead(function: Function, choosing: _Choosing, loop: Op, loads: list[O
     """Moves loads of a loop to the iteration before. Raises TileError `schedule` if that is not possible."""
     ways, why, taken = {AHEAD: True, "registers": False}, "no iteration waits for it", []
 
-    def refuse(load: Op, why: str, hint: str) -> TileError:
-        name = load.operands[0].name or "tensor"
-        place = function.lines.get(("stage", name), load.loc)
+    def refuse(name: str, place: Loc | None, why: str, hint: str) -> TileError:
         return TileError("schedule", place, f"'{name}' cannot be loaded ahead: {why}", hint)
 
     for load in loads:
         name = load.operands[0].name or "tensor"
+        place = function.lines.get(("stage", name))
         if (wrong := choosing.order(load, loop.regions[0])) is not None:
-            raise refuse(load, *wrong)
-        if choose_stage(function, name, ways, AHEAD, why, load.loc, pinned=function.lines.get(("stage", name))):
+            raise refuse(name, place, *wrong)
+        if choose_stage(function, name, ways, AHEAD, why, load.loc, pinned=place):
             taken.append(load)
     if taken and not load_tiles_ahead(Builder(located(function, loop)), function.body, loop, taken):
         if (constant_of(loop.operands[2]) or 1) < 0:
-            raise refuse(taken[0], "the loop counts down", "for i in range(n): j = n - 1 - i")
-        raise refuse(taken[0], "its place is not known one iteration earlier", "compute it from the loop's counter")
+            raise refuse(name, place, "the loop counts down", "for i in range(n): j = n - 1 - i")
+        raise refuse(name, place, "its place is not known one iteration earlier", "compute it from the loop's counter")
 
 
 def choose_stage(
@@ -797,8 +796,7 @@ def _staged(
         len(shape) < 2 or not LEAST_RUN <= run * size < shape[-1] * size or not (again and _goes_by_steps(load, users))
     ):
         run = shape[-1]
-    held = (*shape[:-1], run) if run == shape[-1] else (shape[-1] // run, *shape[:-1], run)
-    type = SharedType(held, load.result.dtype)
+    type = SharedType(shape_in_atoms(shape, run), load.result.dtype)
     if load.attrs.get(TMA):
         type = replace(type, swizzle=swizzle_of_box(prod(shape[:-1]), run * size), fixed=True)
     tile = shared_tile(b, f"s{load.operands[0].name}", taken, type, staged=True)

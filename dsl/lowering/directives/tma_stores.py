@@ -36,7 +36,7 @@ from dsl.lowering.known.facts import Analysis, facts_now
 from dsl.lowering.ops import operand
 from dsl.lowering.ops.control import parting
 from dsl.lowering.plan.tile_loads import is_reduction, is_store
-from dsl.lowering.shared.atoms import places_in_atoms
+from dsl.lowering.shared.atoms import places_in_atoms, shape_in_atoms
 
 MOST_AT_ONCE = 32768
 """By default, at most this many bytes of TMA stores are in flight, or one subtile.
@@ -171,8 +171,8 @@ def _stages(function: Function, facts: Analysis, stores: list[Op], head: Block) 
     taken = taken_names(function.body)
     for (tensor, shape), ops in alike.items():
         axes, run = _order(facts, ops[0], shape)
-        *rows, columns = (shape[axis] for axis in axes)
-        held = (*rows, run) if run == columns else (columns // run, *rows, run)
+        lying = tuple(shape[axis] for axis in axes)
+        held = shape_in_atoms(lying, run)
         options = {str(count): count for count in dict.fromkeys((1, 2, 4, 8, len(ops))) if count <= len(ops)}
         stages = function.choices.choose(
             "stages",
@@ -186,7 +186,7 @@ def _stages(function: Function, facts: Analysis, stores: list[Op], head: Block) 
         )
         b = Builder(located(function, ops[0]))
         with b.region(head):
-            swizzle = swizzle_of_box(prod(rows), run * tensor.dtype.bytes)
+            swizzle = swizzle_of_box(prod(lying[:-1]), run * tensor.dtype.bytes)
             type = SharedType(held if stages == 1 else (stages, *held), tensor.dtype, swizzle=swizzle, fixed=True)
             tile = shared_tile(b, f"s{tensor.name}", taken, type)
         for number, op in enumerate(ops):

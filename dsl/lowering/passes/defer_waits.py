@@ -57,7 +57,7 @@ class Deferred(Struct):
             return None
         tiles = [view.operands[0].op for op in products for view in views_of(op)]
         if any(tile is not None and tile.attrs.get("computed") for tile in tiles):
-            return None  # the next iteration stores its operand
+            return None  # threads store its operand: in the next iteration, or in the same bytes later
         if [op.spec.access.at_pipeline for op in steps] != ["wait", "free"]:  # else warp groups take turns, say
             return None
         start, release = steps

@@ -24,7 +24,7 @@ from dsl.lowering.ir.function import Block, Function, Op, Value, blocks_of, walk
 from dsl.lowering.ir.types import ViewType
 from dsl.lowering.passes.place_waits import registers_of
 
-MOST_HELD = 208
+MOST_BESIDE_LATE = 208
 """Above this number of registers, late waits make ptxas 13.0 spill: the gradients of keys with heads of 64, which have
 224, take 2387 us in place of 1637 (H200, f16, 4096 keys). With 208, those with heads of 128 spill nothing."""
 
@@ -108,6 +108,6 @@ def _held(function: Function, block: Block) -> int:
 
 def _is_late(function: Function, wait: Op, held: int) -> bool:
     name, why = wait.results[-1].name or "product", f"{held} registers of a thread hold operands and accumulators"
-    ways, rule = {"late": True, "own": False}, "late" if held <= MOST_HELD else "own"
+    ways, rule = {"late": True, "own": False}, "late" if held <= MOST_BESIDE_LATE else "own"
     late: bool = function.choices.choose("late_wait", name, ways, rule, loc=wait.loc, because=why)
     return late

@@ -49,6 +49,12 @@ def _summed(b: Builder, shape: tuple[int, ...], pitches: Sequence[int]) -> Value
     return b.broadcast(total, shape)
 
 
+def shape_in_atoms(shape: tuple[int, ...], run: int) -> tuple[int, ...]:
+    """Returns the shape of a shared tile for `shape`, whose swizzle atoms have `run` columns of all rows."""
+    *rows, columns = shape
+    return (*rows, run) if run == columns else (columns // run, *rows, run)
+
+
 def places_in_atoms(b: Builder, shape: tuple[int, ...], run: int) -> Value:
     """Builds the same offsets as `offsets_within`, but with two axes for the columns: one counts the swizzle atoms, the
     other counts the columns within an atom."""

@@ -6,6 +6,7 @@
     python3 benchmarks/random_shapes.py convolutions --count 30 --images 8,128
     python3 benchmarks/random_shapes.py kinds --types bf16
     python3 benchmarks/random_shapes.py decoding --count 20
+    python3 benchmarks/random_shapes.py gradients --count 20
 
 "products" draws extents from 2^5 to 2^13, log-uniform, in multiples of 64, of 8, or any, with b, b.T or a.T.
 "reductions" draws sums, maxima and indices of maxima: of a vector, of rows, and along the first or middle axis, with up
@@ -14,7 +15,8 @@ RMS, and softmax with mask and dropout. "convolutions" draws layers of eleven ne
 and one or 32 images (`--images`). "kinds" draws the products of matmul_kinds.py: in bf16 with groups, in e4m3 with
 scales, in f16 with weights of four bits. "distances" draws calls of docs/examples/distances.tile. "decoding" draws one
 query of each head to 1,024 to 65,536 keys, in 1 to 64 sequences. A quarter of them have keys and values in pages of 64
-rows; "flat" is the same call without pages.
+rows; "flat" is the same call without pages. "attention" draws 1,024 to 32,768 tokens, causal or not, with heads of 64,
+128 and 256 that may share keys, and "gradients" its backward pass.
 
 Every result is checked first. Then the variants of a shape are timed in one interleaved run. "read" loads every element
 and writes nothing, and "copy" moves as many bytes as the operation. torch multiplies by cuBLAS, and convolutions have
@@ -29,12 +31,12 @@ import math
 import random
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from attention_cases import attention, decoding, gradients
+from cases import CUDA, ROOT, SAMPLES, Case, close, log_uniform, numbers
 from harness import Call, Interval, LeftOut, interleaved
 from harness.intervals import geometric_mean
 from harness.launches import facts_of
@@ -48,58 +50,10 @@ from matmul_kinds import BENCHMARKS, without_scales
 import dsl
 from dsl.runtime import device_facts
 
-ROOT = Path(__file__).resolve().parent
-SAMPLES = ROOT.parent / "samples"
 ROUNDS = 11
 SLOWEST = 15
 LAUNCH = 10.0
 """Microseconds. Below this time of the peer, ratios mostly compare launches. The summary has them apart."""
-CUDA = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "s8": "int8", "s32": "int32", "e4m3": "float8_e4m3fn"}
-
-
-@dataclass(slots=True)
-class Case:
-    """One call of ours, launches of peers, and the bytes that it must move. The first peer is the one to beat.
-
-    `right` tells whether the latest launch of ours gave the right result.
-    """
-
-    name: str
-    dtype: str
-    shape: dict[str, int]
-    moves: int
-    peers: dict[str, Callable[[], object]]
-    right: Callable[[], bool]
-    file: dsl.Module
-    call: Call
-    arguments: tuple[Any, ...]
-
-    @property
-    def function(self) -> Any:
-        return getattr(self.file, self.call.dispatch)
-
-    def ours(self) -> None:
-        self.function(*self.arguments, **self.call.constants)
-
-
-def log_uniform(source: random.Random, least: float, most: float) -> float:
-    return math.exp(source.uniform(math.log(least), math.log(max(least, most))))
-
-
-def numbers(dtype: str, *extents: int) -> Any:
-    import torch
-
-    kind = getattr(torch, CUDA[dtype])
-    if dtype in ("s8", "s32"):
-        return torch.randint(-100, 100, extents, device="cuda", dtype=kind)
-    return torch.randn(*extents, device="cuda", dtype=torch.float32 if dtype == "e4m3" else kind).to(kind)
-
-
-def close(found: Any, wanted: Any, share: float) -> bool:
-    """Whether all errors are at most this share of the largest wanted number. NaN is never close."""
-    wanted = wanted.double()
-    error = (found.double() - wanted).abs().max() / wanted.abs().max().clamp(min=1e-30)
-    return bool(error <= share)
 
 
 # ---- products ----
@@ -422,81 +376,12 @@ def distance(source: random.Random, dtype: str, options: argparse.Namespace) -> 
     )
 
 
-# ---- decoding ----
-
-GROUPS = (32, 8), (64, 8), (16, 16)
-"""Heads of queries, and of keys and values."""
-BACKENDS = {"cudnn": "CUDNN_ATTENTION", "flash": "FLASH_ATTENTION"}
-
-
-def decoding(source: random.Random, dtype: str, options: argparse.Namespace) -> Case:
-    (heads, kv_heads), d = source.choice(GROUPS), source.choice((64, 128, 256))
-    batch, keys = 1 << source.randrange(7), int(log_uniform(source, 1024, 65537))
-    batch, rows = max(1, min(batch, (1 << 29) // (kv_heads * keys * d))), source.choice((0, 0, 0, 64))
-    return decode_case(dtype, batch, keys - keys % (rows or 1), heads, kv_heads, d, rows)
-
-
-def in_pages(x: Any, pages: Any) -> Any:
-    """Lays x[batch, kv_heads, keys, d] into pages, of which these of each sequence hold its keys."""
-    import torch
-
-    parts = x.unflatten(2, (pages.shape[1], -1)).transpose(1, 2).flatten(0, 1)
-    return torch.empty_like(parts).index_copy_(0, pages.flatten().long(), parts)
-
-
-def decode_case(dtype: str, batch: int, keys: int, heads: int, kv_heads: int, d: int, rows: int = 0) -> Case:
-    """With keys and values in pages of so many rows, unless `rows` is 0."""
-    import torch
-
-    q, o = (numbers(dtype, batch, heads, 1, d) for _ in range(2))
-    k, v = (numbers(dtype, batch, kv_heads, keys, d) for _ in range(2))
-    scale, peers = d**-0.5, dict[str, Callable[[], Any]]()
-    for name, backend in BACKENDS.items():
-        peer = partial(attend_by, backend, q, k, v, scale)
-        with suppress(RuntimeError):
-            peer()
-            peers[name] = peer
-    if not peers:
-        raise LeftOut(f"no peer has heads of {d}")
-    reading, found = dsl.load(ROOT / "peers" / "read.tile").read, torch.zeros(1, dtype=torch.int32, device="cuda")
-    both = torch.cat((k.view(-1), v.view(-1))).view(torch.int32)
-    peers["read"] = lambda: reading(found, both)
-    module, arguments = dsl.load(SAMPLES / "decode.tile"), (o, q, k, v, scale, 0)
-    if rows:
-        peers["flat"] = partial(module.attention_of_few, torch.empty_like(o), *arguments[1:])
-        pages = torch.randperm(batch * (keys // rows), device="cuda", dtype=torch.int32).view(batch, -1)
-        arguments = (o, q, in_pages(k, pages), in_pages(v, pages), scale, 0, pages)
-
-    def right() -> bool:
-        groups = q.view(batch, kv_heads, heads // kv_heads, d).float()
-        scores = (groups @ k.float().transpose(2, 3)).mul_(scale)
-        return close(o, (torch.softmax(scores, 3) @ v.float()).view(o.shape), ROUNDING[dtype])
-
-    return Case(
-        "decode",
-        dtype,
-        {"batch": batch, "keys": keys, "heads": heads, "kv_heads": kv_heads, "d": d, "rows": rows},
-        2 * (k.numel() + q.numel()) * k.element_size(),
-        peers,
-        right,
-        module,
-        Call("attention_of_few"),
-        arguments,
-    )
-
-
-def attend_by(backend: str, q: Any, k: Any, v: Any, scale: float) -> Any:
-    from torch.nn.attention import SDPBackend, sdpa_kernel
-    from torch.nn.functional import scaled_dot_product_attention
-
-    with sdpa_kernel(getattr(SDPBackend, backend)):
-        return scaled_dot_product_attention(q, k, v, scale=scale, enable_gqa=True)
-
-
 FAMILIES = {
+    "attention": (attention, ("bf16", "f16")),
     "convolutions": (convolution, ("s8",)),
     "decoding": (decoding, ("bf16", "f16")),
     "distances": (distance, ("f32", "f16")),
+    "gradients": (gradients, ("bf16", "f16")),
     "kinds": (kind, tuple(KINDS)),
     "products": (product, ("bf16", "f16")),
     "reductions": (reduction, ("f32", "f16", "s32")),

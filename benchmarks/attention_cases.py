@@ -1,0 +1,231 @@
+"""Random calls of attention, of its gradients, and of decoding, for random_shapes.py.
+
+Tensors are [batch, tokens, heads, d] in memory, as transformers have them. cuDNN and FlashAttention-2 are torch's.
+FlashAttention-4 (the package flash-attn-4) is a peer where it is installed and takes the call.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from cases import ROOT, SAMPLES, Case, close, log_uniform, numbers
+from harness import Call, LeftOut
+
+import dsl
+
+ROUNDING = {"f16": 4e-3, "bf16": 3e-2}
+HEADS = (16, 16), (32, 8), (8, 8)
+"""Heads of queries, and of keys and values."""
+TOKENS = 16384
+
+
+# ---- attention and its gradients ----
+
+
+def attention(source: random.Random, dtype: str, options: argparse.Namespace) -> Case:
+    return attention_case(dtype, *drawn(source))
+
+
+def gradients(source: random.Random, dtype: str, options: argparse.Namespace) -> Case:
+    return gradients_case(dtype, *drawn(source))
+
+
+def drawn(source: random.Random) -> tuple[int, int, int, int, int, bool]:
+    """batch, tokens, heads, kv_heads, d, causal."""
+    (heads, kv_heads), d = source.choice(HEADS), source.choice((64, 128, 128, 256))
+    step, causal = source.choice((1, 64, 128)), source.choice((False, True))
+    tokens = int(log_uniform(source, 1024, 32769)) // step * step
+    return max(1, TOKENS // tokens), tokens, heads, kv_heads, d, causal
+
+
+def attention_case(dtype: str, batch: int, tokens: int, heads: int, kv_heads: int, d: int, causal: bool) -> Case:
+    q, o = (numbers(dtype, batch, tokens, heads, d).transpose(1, 2) for _ in range(2))
+    k, v = (numbers(dtype, batch, tokens, kv_heads, d).transpose(1, 2) for _ in range(2))
+    scale = d**-0.5
+
+    def right() -> bool:
+        return all(close(o[at], attended(*of, scale, causal)[0], ROUNDING[dtype]) for at, of in ends(q, k, v))
+
+    return Case(
+        "causal" if causal else "full",
+        dtype,
+        {"batch": batch, "tokens": tokens, "heads": heads, "kv_heads": kv_heads, "d": d},
+        2 * (q.numel() + k.numel()) * q.element_size(),
+        {name: partial(call, q, k, v) for name, call in attention_peers(q, k, v, scale, causal)},
+        right,
+        dsl.load(SAMPLES / "attention.tile"),
+        Call("attention", {"CAUSAL": True} if causal else {}),
+        (o, q, k, v, scale, None),
+    )
+
+
+def gradients_case(dtype: str, batch: int, tokens: int, heads: int, kv_heads: int, d: int, causal: bool) -> Case:
+    import torch
+
+    q, o, g, dq = (numbers(dtype, batch, tokens, heads, d).transpose(1, 2) for _ in range(4))
+    k, v, dk, dv = (numbers(dtype, batch, tokens, kv_heads, d).transpose(1, 2) for _ in range(4))
+    scale, constants = d**-0.5, {"CAUSAL": True} if causal else {}
+    lse = torch.empty(batch, heads, tokens, device="cuda", dtype=torch.float32)
+    dsl.load(SAMPLES / "attention.tile").attention(o, q, k, v, scale, lse, **constants)
+    given, peers = [x.detach().requires_grad_() for x in (q, k, v)], dict[str, Callable[[], Any]]()
+    for name, call in attention_peers(*given, scale, causal):
+        peer = partial(torch.autograd.grad, call(*given), given, g, retain_graph=True)
+        with suppress(RuntimeError, AssertionError, NotImplementedError):
+            peer()
+            peers[name] = peer
+    if not peers:
+        raise LeftOut(f"no peer has gradients of heads of {d}")
+
+    def right() -> bool:
+        group = heads // kv_heads
+        for b, of in (0, 0), (batch - 1, kv_heads - 1):
+            mine = slice(of * group, of * group + group)
+            wanted = derived(q[b, mine], k[b, of], v[b, of], g[b, mine], scale, causal)
+            found = dq[b, mine], dk[b, of], dv[b, of]
+            if not all(close(*pair, 2 * ROUNDING[dtype]) for pair in zip(found, wanted, strict=True)):
+                return False
+        return True
+
+    return Case(
+        "causal" if causal else "full",
+        dtype,
+        {"batch": batch, "tokens": tokens, "heads": heads, "kv_heads": kv_heads, "d": d},
+        4 * (q.numel() + k.numel()) * q.element_size(),
+        peers,
+        right,
+        dsl.load(SAMPLES / "attention_backward.tile"),
+        Call("attention_backward", constants),
+        (dq, dk, dv, q, k, v, o, g, lse, scale),
+    )
+
+
+def attention_peers(q: Any, k: Any, v: Any, scale: float, causal: bool) -> Iterator[tuple[str, Callable[..., Any]]]:
+    """The peers that take this call. Each is a function of q, k and v."""
+    calls = {name: partial(attend_by, backend, scale=scale, causal=causal) for name, backend in BACKENDS.items()}
+    with suppress(ImportError):
+        from flash_attn.cute import flash_attn_func  # type: ignore[import-not-found]
+
+        calls["fa4"] = partial(transposed, flash_attn_func, softmax_scale=scale, causal=causal)
+    taken = 0
+    for name, call in calls.items():
+        with suppress(RuntimeError, AssertionError, NotImplementedError):
+            call(q, k, v)
+            taken += 1
+            yield name, call
+    if not taken:
+        raise LeftOut(f"no peer has heads of {q.shape[-1]}")
+
+
+def transposed(call: Callable[..., Any], q: Any, k: Any, v: Any, **options: Any) -> Any:
+    """Calls a function whose tensors are [batch, tokens, heads, d]."""
+    out = call(*(x.transpose(1, 2) for x in (q, k, v)), **options)
+    return (out[0] if isinstance(out, tuple) else out).transpose(1, 2)
+
+
+def ends(q: Any, k: Any, v: Any) -> Iterator[tuple[tuple[int, int], tuple[Any, Any, Any]]]:
+    """The first and the last head, with their matrices."""
+    group = q.shape[1] // k.shape[1]
+    for b, h in (0, 0), (q.shape[0] - 1, q.shape[1] - 1):
+        yield (b, h), (q[b, h], k[b, h // group], v[b, h // group])
+
+
+def attended(q: Any, k: Any, v: Any, scale: float, causal: bool) -> tuple[Any, Any]:
+    """The result and the probabilities of one head, in float32."""
+    import torch
+
+    x = (q.float() @ k.float().T).mul_(scale)
+    if causal:
+        x.masked_fill_(torch.ones_like(x, dtype=torch.bool).triu_(1), -torch.inf)
+    p = torch.softmax(x, 1)
+    return p @ v.float(), p
+
+
+def derived(q: Any, k: Any, v: Any, g: Any, scale: float, causal: bool) -> tuple[Any, Any, Any]:
+    """The gradients of the queries q[heads, tokens, d] with the result's gradient g, and of their shared k and v."""
+    import torch
+
+    dq, dk, dv = torch.empty_like(q, dtype=torch.float32), 0, 0
+    for h in range(q.shape[0]):
+        _, p = attended(q[h], k, v, scale, causal)
+        dp = g[h].float() @ v.float().T
+        dv = dv + p.T @ g[h].float()
+        dp.sub_((p * dp).sum(1, keepdim=True)).mul_(p).mul_(scale)
+        dq[h] = dp @ k.float()
+        dk = dk + dp.T @ q[h].float()
+    return dq, dk, dv
+
+
+# ---- decoding ----
+
+GROUPS = (32, 8), (64, 8), (16, 16)
+"""Heads of queries, and of keys and values."""
+BACKENDS = {"cudnn": "CUDNN_ATTENTION", "flash": "FLASH_ATTENTION"}
+
+
+def decoding(source: random.Random, dtype: str, options: argparse.Namespace) -> Case:
+    (heads, kv_heads), d = source.choice(GROUPS), source.choice((64, 128, 256))
+    batch, keys = 1 << source.randrange(7), int(log_uniform(source, 1024, 65537))
+    batch, rows = max(1, min(batch, (1 << 29) // (kv_heads * keys * d))), source.choice((0, 0, 0, 64))
+    return decode_case(dtype, batch, keys - keys % (rows or 1), heads, kv_heads, d, rows)
+
+
+def in_pages(x: Any, pages: Any) -> Any:
+    """Lays x[batch, kv_heads, keys, d] into pages, of which these of each sequence hold its keys."""
+    import torch
+
+    parts = x.unflatten(2, (pages.shape[1], -1)).transpose(1, 2).flatten(0, 1)
+    return torch.empty_like(parts).index_copy_(0, pages.flatten().long(), parts)
+
+
+def decode_case(dtype: str, batch: int, keys: int, heads: int, kv_heads: int, d: int, rows: int = 0) -> Case:
+    """With keys and values in pages of so many rows, unless `rows` is 0."""
+    import torch
+
+    q, o = (numbers(dtype, batch, heads, 1, d) for _ in range(2))
+    k, v = (numbers(dtype, batch, kv_heads, keys, d) for _ in range(2))
+    scale, peers = d**-0.5, dict[str, Callable[[], Any]]()
+    for name, backend in BACKENDS.items():
+        peer = partial(attend_by, backend, q, k, v, scale)
+        with suppress(RuntimeError):
+            peer()
+            peers[name] = peer
+    if not peers:
+        raise LeftOut(f"no peer has heads of {d}")
+    reading, found = dsl.load(ROOT / "peers" / "read.tile").read, torch.zeros(1, dtype=torch.int32, device="cuda")
+    both = torch.cat((k.view(-1), v.view(-1))).view(torch.int32)
+    peers["read"] = lambda: reading(found, both)
+    module, arguments = dsl.load(SAMPLES / "decode.tile"), (o, q, k, v, scale, 0)
+    if rows:
+        peers["flat"] = partial(module.attention_of_few, torch.empty_like(o), *arguments[1:])
+        pages = torch.randperm(batch * (keys // rows), device="cuda", dtype=torch.int32).view(batch, -1)
+        arguments = (o, q, in_pages(k, pages), in_pages(v, pages), scale, 0, pages)
+
+    def right() -> bool:
+        groups = q.view(batch, kv_heads, heads // kv_heads, d).float()
+        scores = (groups @ k.float().transpose(2, 3)).mul_(scale)
+        return close(o, (torch.softmax(scores, 3) @ v.float()).view(o.shape), ROUNDING[dtype])
+
+    return Case(
+        "decode",
+        dtype,
+        {"batch": batch, "keys": keys, "heads": heads, "kv_heads": kv_heads, "d": d, "rows": rows},
+        2 * (k.numel() + q.numel()) * k.element_size(),
+        peers,
+        right,
+        module,
+        Call("attention_of_few"),
+        arguments,
+    )
+
+
+def attend_by(backend: str, q: Any, k: Any, v: Any, scale: float, causal: bool = False) -> Any:
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    from torch.nn.functional import scaled_dot_product_attention
+
+    with sdpa_kernel(getattr(SDPBackend, backend)):
+        return scaled_dot_product_attention(q, k, v, scale=scale, is_causal=causal, enable_gqa=True)

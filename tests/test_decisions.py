@@ -32,7 +32,7 @@ NO_CHOICE = {
     "dsl/lowering/emit/masks.py:ends": "the one axis along which a mask moves",
     "dsl/lowering/passes/layouts/anchors.py:product_layout": "the pin that a schedule has given of a product",
     "dsl/lowering/passes/layouts/anchors.py:chained_layout": "what avoids a layout conversion; `neighbours` chooses it",
-    "dsl/lowering/directives/pingpong.py:_computed_operand": "the first wait of an iteration",
+    "dsl/lowering/directives/pingpong.py:computed_operand": "the first wait of an iteration",
     "dsl/lowering/passes/place_shared.py:_smaller": "the tile that an error names",
     "dsl/lowering/plan/products.py:part_of": "the line of the product",
     "dsl/lowering/directives/cluster_tiles.py:parts_of_block": "the line of the tile that errors name",

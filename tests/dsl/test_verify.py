@@ -338,6 +338,7 @@ FAULTS = [
     Fault("pipeline", "boxes", changed("tma_copy", "box", turned), "acc", lane=False),
     Fault("pipeline", "boxes", swapped("tma_copy", at=(4, 5)), "acc", lane=False),
     Fault("pipeline", "boxes", early, "acc", lane=False),
+    Fault("delay", "product", swapped("dot"), "acc", lane=False),
     Fault("peel", "rows", swapped("div"), "out", lane=False),
     Fault("pingpong", "rows", swapped("div"), "out", lane=False),
     Fault("peel_loops", "rows", swapped("div"), "out", lane=False),

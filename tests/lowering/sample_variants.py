@@ -41,6 +41,11 @@ def heads(s: int, t: int, d: int) -> dict[str, int]:
     return {"batch": 2, "heads": 4, "kv_heads": 2, "s": s, "t": t, "d": d}
 
 
+def backward(s: int, t: int, d: int) -> dict[str, int]:
+    """Rows of the sums have multiples of four places."""
+    return heads(s, t, d) | {"n": -s // 4 * -4}
+
+
 def few(p: int, d: int, window: int, count: int = 2) -> dict[str, int]:
     """Dims of attention of two queries: four heads of q use one of k and v."""
     return {"batch": 2, "heads": 8, "kv_heads": 2, "s": 2, "d": d, "count": count, "p": p, "window": window}
@@ -93,11 +98,13 @@ DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
     ("attend", "attend_tile"): [heads(1024, 1024, 64), heads(1000, 1000, 128), {**heads(77, 300, 40), **PACKED}],
     ("attend", "attend_small"): [heads(77, 300, 256)],
     ("decode", "parts"): [few(4096, 128, 0), few(1001, 72, 100), {**few(64, 64, 0, 40), **PAGES}],
-    ("of_queries", "groups"): [heads(1024, 1024, 64), heads(4096, 4096, 128)],
-    ("of_keys", "groups"): [heads(1024, 1024, 64), heads(4096, 4096, 128)],
-    ("of_queries", "rows"): [heads(1024, 1024, 64), heads(77, 300, 40)],
-    ("of_queries", "long"): [heads(77, 300, 256)],
-    ("of_keys", "columns"): [heads(1024, 1024, 128), heads(77, 300, 40)],
+    ("of_queries", "groups"): [backward(1024, 1024, 64), backward(4096, 4096, 128)],
+    ("of_keys", "groups"): [backward(1024, 1024, 64), backward(4096, 4096, 128)],
+    ("of_queries", "rows"): [backward(1024, 1024, 64), backward(77, 300, 40)],
+    ("of_queries", "long"): [backward(77, 300, 256)],
+    ("of_queries", "wide"): [backward(301, 300, 256)],
+    ("of_keys", "wide"): [backward(301, 300, 256)],
+    ("of_keys", "columns"): [backward(1024, 1024, 128), backward(77, 300, 40)],
     ("conv", "blocks"): [
         *(images(128, 28, 128, 3), images(64, 56, 256, 1), images(96, 7, 96, 5), images(512, 7, 512, 3)),
         *({**images(128, 28, 128, 3), **ANY_IMAGE}, {**images(96, 7, 96, 5), **ANY_IMAGE}),
@@ -154,13 +161,14 @@ DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
 }
 
 
-ABSENT = {
+ABSENT: dict[str | tuple[str, str | None], set[str]] = {
     "attend": {"starts", "key_starts"},
     "decode": {"pages", "lengths", "k_scale", "v_scale"},
     "product": {"scale", "bias", "residual", "row_scale"},
     "fused_rows": {"out"},
+    ("of_keys", "wide"): {"dv"},
 }
-"""Optional tensors that are not given: with these the kernels do other work."""
+"""Optional tensors of kernels, or of one schedule, that are not given: with these the kernels do other work."""
 
 TYPES = {
     ("product", "mma_sync"): [
@@ -216,7 +224,7 @@ class Case:
     def build(self, arch: str = "sm_90") -> Variant:
         names, node = dict(self.dims), program(self.file).kernels[self.kernel]
         dims = {name: names[name] for name in dim_names(node) if name in names}
-        absent = frozenset(ABSENT.get(self.kernel, ()))
+        absent = frozenset(ABSENT.get((self.kernel, self.schedule), ABSENT.get(self.kernel, ())))
         if "fused" in names or "most" in names or (self.kernel == "attend" and "n" in names):
             absent = absent & {"row_scale"}
         types = dict(self.types)

@@ -68,6 +68,7 @@ def variants() -> list[tuple[Case, str]]:
             "tma",
             "pairs",
             "taps",
+            "wide",
         ):
             others = ["sm_90a"]  # alone has products of warp groups
         if case.schedule == "stream_k":  # two stages of 56 KB

@@ -35,7 +35,8 @@ from dsl.lowering.plan.products import is_wgmma
 MOST_WORK = 256
 """The default inserts turns only up to this number of multiplications per computed element. Above it, MMAs take so long
 that turns bring no gain. Attention with 4096 keys (f16, H200) takes 0.87 times as long with turns for heads of 64 (128
-multiplications). The factor is 0.86 for heads of 128 (256 multiplications), and 1.02 for heads of 256 (512).
+multiplications). The factor is 0.86 for heads of 128 (256 multiplications), and 1.02 for heads of 256 (512). Products
+that `delay` starts in the next iteration need no turns.
 """
 WAYS = {"one": True, "all": False}
 
@@ -57,10 +58,10 @@ def _take_by_itself(function: Function) -> None:
     roles = roles_of(function)
     if roles is None or function.warps != 2 * WARPS:
         return
-    found = [each for block in blocks_of(roles.regions[1]) if (each := _computed_operand(block)) is not None]
+    found = [each for block in blocks_of(roles.regions[1]) if (each := computed_operand(block)) is not None]
     if not found or not _share_iterations(filled for _, filled, *_ in found):
         return
-    if any(_work_of_element(block, op) > MOST_WORK for block, _, op, _ in found):
+    if any(work_of_element(block, op) > MOST_WORK for block, _, op, _ in found):
         return
     name = found[0][2].result.name or "operand"
     because = "one group computes an operand while the MMAs of the other run"
@@ -68,7 +69,7 @@ def _take_by_itself(function: Function) -> None:
         _put_turns(function, roles, found)
 
 
-def _work_of_element(block: Block, op: Op) -> int:
+def work_of_element(block: Block, op: Op) -> int:
     """Returns the number of multiplications of all wgmma in `block`, divided by the number of elements that `op`
     computes."""
     products = [each for each in block.ops if is_wgmma(each)]
@@ -76,7 +77,7 @@ def _work_of_element(block: Block, op: Op) -> int:
     return work // prod(op.result.tile.shape)
 
 
-def _computed_operand(block: Block) -> tuple[Block, Op, Op, Op] | None:
+def computed_operand(block: Block) -> tuple[Block, Op, Op, Op] | None:
     """Finds a wgmma whose left operand is computed from the result of another wgmma of the same iteration. Returns the
     block, the iteration's wait, the operation that computes the operand, and the wgmma. Returns None if there is no
     such wgmma."""

@@ -26,9 +26,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import prod
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from dsl.lowering.building.builder import Builder
+from dsl.lowering.building.unused import remove_unused
 from dsl.lowering.directives.computed_operands import computed_operands
 from dsl.lowering.directives.entries import load_tiles_ahead, unsteady, written_in
 from dsl.lowering.directives.halo import are_adjacent
@@ -103,25 +105,48 @@ def stage(function: Function, target: Target) -> None:
     """Stages the loads and stores of tensors in `stage` lines. By default, also stages operands and some results of
     MMAs. Raises TileError `name`, `schedule`, `shared` or `instruction` if a line is impossible for this kernel."""
     computed_operands(function)
-    loops = [op for op in walk(function.body) if op.spec.control.counters]
     said = function.by_subject("stage", str)
-    ahead = {name for name, word in said.items() if word == AHEAD}
-    early = [(loop, op) for loop in loops for op in loop.regions[0].ops if _reads(op) and op.operands[0].name in ahead]
-    found = [(loop, op) for loop in loops for op in loop.regions[0].ops if is_load(op) and (loop, op) not in early]
-    once = _used_in_loops(function, loops)
-    behind = [op for op in _behind_loops(function.body, said) if op not in once]
-    stores = [op for op in walk(function.body) if is_store(op)]
-    subjects = [*(load for _, load in (*found, *early)), *once, *behind]
-    subjects += [op for op in stores if op.operands[0].name not in ahead]
-    subjects += [op for op in walk(function.body) if is_reduction(op) and said.get(op.operands[0].name or "") == TMA]
-    _check_subjects(function, said, {op.operands[0].name for op in subjects})
+    text = _Subjects.of(function, said)
+    _check_subjects(function, said, text.tensors)
+    remove_unused(function)
+    live = _Subjects.of(function, said)
+    function.void += [(name, function.lines[key]) for name in said if name in text.tensors - live.tensors
+                      and (key := ("stage", name)) in function.lines]  # fmt: skip
     of_results = {name: word for name, word in said.items() if word != AHEAD}
-    _stage_results(function, target, stores, of_results)  # first: loads get the rest of the shared memory
-    if found or early or once or behind:
+    _stage_results(function, target, live.stores, of_results)  # first: loads get the rest of the shared memory
+    if live.found or live.early or live.once or live.behind:
         choosing = _Choosing(function, target, said)
-        for loop in dict.fromkeys(loop for loop, _ in early):
-            _load_ahead(function, choosing, loop, [load for other, load in early if other is loop])
-        _stage_loads(function, choosing, found, once, behind)
+        for loop in dict.fromkeys(loop for loop, _ in live.early):
+            _load_ahead(function, choosing, loop, [load for other, load in live.early if other is loop])
+        _stage_loads(function, choosing, live.found, live.once, live.behind)
+
+
+class _Subjects(Struct, frozen=True):
+    """What `stage` may stage: loads in loops (`found`, those one iteration `early`), loads before loops that read them
+    (`once`) and behind loops, and stores. `tensors` are their names, and those of atomics for TMA."""
+
+    found: list[tuple[Op, Op]]
+    early: list[tuple[Op, Op]]
+    once: list[Op]
+    behind: list[Op]
+    stores: list[Op]
+    tensors: set[str | None]
+
+    @classmethod
+    def of(cls, function: Function, said: dict[str, str]) -> _Subjects:
+        loops = [op for op in walk(function.body) if op.spec.control.counters]
+        ahead = {name for name, word in said.items() if word == AHEAD}
+        early = [
+            (loop, op) for loop in loops for op in loop.regions[0].ops if _reads(op) and op.operands[0].name in ahead
+        ]
+        found = [(loop, op) for loop in loops for op in loop.regions[0].ops if is_load(op) and (loop, op) not in early]
+        once = _used_in_loops(function, loops)
+        behind = [op for op in _behind_loops(function.body, said) if op not in once]
+        stores = [op for op in walk(function.body) if is_store(op)]
+        all = [*(load for _, load in (*found, *early)), *once, *behind]
+        all += [op for op in stores if op.operands[0].name not in ahead]
+        all += [op for op in walk(function.body) if is_reduction(op) and said.get(op.operands[0].name or "") == TMA]
+        return cls(found, early, once, behind, stores, {op.operands[0].name for op in all})
 
 
 def _stage_loads(
@@ -508,7 +533,7 @@ class _Choosing:
     def reader(self, load: Op) -> str:
         """Says who reads a staged operand of wgmma. Threads load a left operand of bytes or tf32 across k."""
         products = wgmmas_of(load, self.users)
-        loaded = any(in_registers(op.operands[0]) and chain(op.operands[0])[-1] is load for op in products)
+        loaded = any(in_registers(op.operands[0]) and load in chain(op.operands[0])[-1:] for op in products)
         return "threads read" if loaded else "wgmma reads"
 
     def is_planned(self, load: Op) -> bool:

@@ -14,6 +14,7 @@ NO_SUCH = {
     "subtile": "kernel '{kernel}' has no value '{name}' to cut into subtiles",
     "loop": "kernel '{kernel}' has no tile '{name}'",
     "align": "kernel '{kernel}' has no tile '{name}'",
+    "delay": "kernel '{kernel}' has no value '{name}'",
     "pingpong": "kernel '{kernel}' has no value '{name}'",
     "precompute": "no loop of kernel '{kernel}' computes a value '{name}'",
     "stage": "kernel '{kernel}' has no tensor or value '{name}' to stage",
@@ -81,7 +82,8 @@ def unknown_subjects(function: Function, named: NamesThere) -> list[TileError]:
     # All unknown names are reported together, before any pass. If each pass reported its own, 17 wrong names needed 17
     # runs.
     everywhere = named.values | named.tensors | named.shared | function.in_branches
-    off = {("pingpong", name) for name, holds in function.by_subject("pingpong", bool).items() if not holds}
+    off = {(line, name) for line in ("delay", "pingpong")
+           for name, holds in function.by_subject(line, bool).items() if not holds}  # fmt: skip
     lines = [key for key in function.lines if key[0] in NO_SUCH and key[1] not in everywhere and key not in off]
     found = [no_such(function, *key, named.tensors if key[0] == "stage" else named.tiles) for key in lines]
     for key, forced in function.choices.forced.items():

@@ -15,6 +15,7 @@ from dsl.lowering.building.verify import Known, Malformed, verify
 from dsl.lowering.directives import (
     align,
     cluster_tiles,
+    delay,
     grid,
     loads_once,
     loop,
@@ -149,6 +150,8 @@ PASSES = (
     # Before `pipeline`, which takes the remaining shared memory.
     Pass("tma_stores", tma_stores.tma_stores, reads=("stage",), may_go=False),
     Pass("pipeline", pipeline.pipeline, reads=("pipeline",), needed=pipeline.copies_halos),
+    # After `pipeline`, which says what a stage holds. Before `peel`, which splits the loop of all iterations but one.
+    Pass("delay", on_function(delay.delay), reads=("delay",)),
     # After `pipeline`: `peel` turns one loop into two, and the pipeline continues from the first loop into the second.
     Pass("peel", on_function(peel.peel), reads=("peel",)),
     # After `peel`: `pingpong` compares the loops of one warp role with the loops of the other role. Before loops are

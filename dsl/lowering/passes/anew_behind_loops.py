@@ -13,10 +13,10 @@ head spilled 26 words.
 
 from __future__ import annotations
 
+from dsl.lowering.building.unused import remove_unused
 from dsl.lowering.directives.slices import inside, reads
 from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Block, Function, Op, Value, blocks_of
-from dsl.lowering.passes.simplify import remove_unused
 
 
 def anew_behind_loops(function: Function) -> None:

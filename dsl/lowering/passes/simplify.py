@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from dsl.lowering.building.builder import attribute_key
+from dsl.lowering.building.unused import remove_unused
 from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Block, Function, Op, Value, replace_uses
 from dsl.lowering.ops import operand
-from dsl.lowering.ops.memory import leave_out, writes
+from dsl.lowering.ops.memory import leave_out
 
 
 def _key(op: Op, apart: Collection[str]) -> tuple:
@@ -43,54 +44,6 @@ def share_equal(function: Function) -> None:
         block.ops = kept
 
     visit(function.body, {})
-
-
-def remove_unused(function: Function) -> None:
-    """Removes operations that have no effects and whose results are unused. Also removes loop-carried values that never
-    change."""
-    # repeated, because dropping one carried value can show that another never changes
-    while _drop_carried(function.body):
-        pass
-    live: set[Value] = set()
-
-    def visit(block: Block) -> None:
-        kept = []
-        for op in reversed(block.ops):  # in reverse, so uses are visited before definitions
-            needed = op.spec.keep or any(r in live for r in op.results)
-            if not needed and op.spec.access.touches:
-                needed = writes(op)
-            if not needed:
-                continue
-            live.update(op.operands)
-            for region in op.regions:
-                visit(region)
-            kept.append(op)
-        block.ops = kept[::-1]
-
-    visit(function.body)
-
-
-def _drop_carried(block: Block) -> bool:
-    """If a loop-carried value never changes, replaces it with its start value. Returns whether any value was
-    replaced."""
-    changed = False
-    mapping: dict[Value, Value] = {}
-    for op in block.ops:
-        for region in op.regions:
-            changed |= _drop_carried(region)
-        if not op.spec.control.counters:
-            continue
-        body = op.regions[0]
-        end = body.ops[-1]
-        for i in reversed(range(len(op.results))):  # from the end, because entries are deleted
-            arg, start, result = body.args[i + 1], op.operands[i + 3], op.results[i]
-            if end.operands[i] is arg or end.operands[i] is start:
-                mapping[arg] = mapping[result] = start
-                del body.args[i + 1], op.operands[i + 3], op.results[i], end.operands[i]
-                changed = True
-    if mapping:
-        replace_uses(block, mapping)
-    return changed
 
 
 def drop_what_is_off(function: Function) -> None:

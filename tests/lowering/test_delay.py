@@ -1,0 +1,111 @@
+"""An iteration starts a product of the one before, which tensor cores compute beside the next operand (`delay`)."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dsl.lowering.ir.function import Function, walk
+from dsl.lowering.ir.location import TileError
+from tests.compile_and_run import compile_kernel, launch
+
+TEXT = """
+kernel attend(o: f16[heads, s, d], q: f16[heads, s, d], k: f16[t, d], v: f16[t, d], n: s32; D, TM = 64, TN = 64):
+    grid cdiv(s, TM), heads
+    i, head = block(0) * TM, block(1)
+    qs = q[head, i : i + TM, 0 : D]
+    m, l, acc = full(f32[TM], -3e38), zeros(f32[TM]), zeros(f32[TM, D])
+    for j in range(0, n, TN):
+        x = dot(qs, k[j : j + TN, 0 : D].T)
+        seen = j + arange(TN)[None, :] < n
+        x = where(seen, x, -inf)
+        top = maximum(m, max(x, axis=1))
+        e, shrink = exp(x - top[:, None]), exp(m - top)
+        m, l = top, l * shrink + sum(e, axis=1)
+        acc = dot(e.to(f16), v[j : j + TN, 0 : D], acc * shrink[:, None])
+    o[head, i : i + TM, 0 : D] = (acc / maximum(l, 1e-30)[:, None]).to(f16)
+
+schedule s of attend:
+    D, warps = next_pow2(d), TM / 16
+    instruction x, acc: wgmma
+"""
+
+
+def arrays(s: int, n: int, d: int) -> tuple[dict[str, Any], np.ndarray]:
+    """The arguments, with 200 keys of which n are seen, and the result."""
+    random = np.random.default_rng(s + n)
+    q, k, v = (random.standard_normal(shape).astype(np.float16) for shape in ((2, s, d), (200, d), (200, d)))
+    args = {"o": np.full_like(q, np.nan), "q": q / np.float16(8), "k": k, "v": v, "n": n}
+    e = np.exp(args["q"].astype(np.float64) @ k[:n].T.astype(np.float64))
+    return args, e @ v[:n] / np.maximum(e.sum(-1, keepdims=True), 1e-30)
+
+
+def products_of_loops(function: Function) -> list[list[str]]:
+    """The products in each loop, in order."""
+    loops = [op.regions[0] for op in walk(function.body) if op.spec.control.counters]
+    return [names for body in loops if (names := [op.result.name or "" for op in body.ops if op.spec.wgmma])]
+
+
+MORE = {
+    "two groups": "    TM = 128\n",
+    "blocks that go on": "    persistent 1\n",
+    "one stage": "    pipeline j: 1\n",
+    "a cluster": "    cluster 2\n",
+    "with masks for all": "    choose pass.peel: off\n",
+}
+
+
+@pytest.mark.parametrize(("n", "more"), [(0, ""), (40, ""), (64, ""), (130, ""), *((200, name) for name in MORE)])
+def test_results_are_numpys_after_any_number_of_iterations(n: int, more: str) -> None:
+    args, wanted = arrays(140, n, 128)
+    kernel = compile_kernel(TEXT + "    delay acc\n" + MORE.get(more, ""), args, arch="sm_90a")
+    launch(kernel, args)
+    assert np.abs(args["o"] - wanted).max() < 2e-3
+    assert ["x", "acc"] in products_of_loops(kernel.variant.function)
+
+
+@pytest.mark.parametrize(("d", "is_delayed"), [(64, False), (128, True), (256, True)])
+def test_products_of_wide_heads_are_delayed_by_themselves(d: int, is_delayed: bool) -> None:
+    args, wanted = arrays(64, 130, d)
+    kernel = compile_kernel(TEXT, args, arch="sm_90a")
+    (made,) = [choice for choice in kernel.variant.function.choices.made if choice.kind == "delay"]
+    assert (made.taken == "on") == is_delayed
+    launch(kernel, args)
+    assert np.abs(args["o"] - wanted).max() < 2e-3
+
+
+def test_exponentials_stand_ahead_of_the_wait_for_the_delayed_product() -> None:
+    """A second `mbarrier.try_wait` keeps ptxas from moving that wait ahead of them."""
+    kernel = compile_kernel(TEXT, arrays(64, 130, 128)[0], arch="sm_90a")
+    loop = kernel.ptx[: kernel.ptx.rindex("wgmma.wait_group.sync.aligned 1")]
+    steps = re.findall(r"wait_group\.sync\.aligned \d|ex2|try_wait", kernel.ptx[len(loop) :])
+    assert steps[0] == "wait_group.sync.aligned 1"
+    assert steps[1 : steps.index("wait_group.sync.aligned 0")] == ["ex2"] * (steps.count("ex2")) + ["try_wait"]
+
+
+SHARED = {
+    "x = dot(qs, k[j : j + TN, 0 : D].T)": "w = k[j : j + TN, 0 : D]; x = dot(qs, w.T)",
+    "v[j : j + TN, 0 : D]": "w",
+}
+NO_PRODUCT = "'{}' is no product that can start in the next iteration"
+
+
+@pytest.mark.parametrize(
+    ("changes", "name", "message"),
+    [
+        ({}, "x", NO_PRODUCT),
+        ({}, "nothing", "kernel 'attend' has no value '{}'"),
+        (SHARED, "acc", NO_PRODUCT),
+        ({"wgmma": "mma.sync.m16n8k16"}, "acc", NO_PRODUCT),
+    ],
+)
+def test_what_cannot_be_delayed_is_an_error_at_its_line(changes: dict[str, str], name: str, message: str) -> None:
+    text = f"{TEXT}    delay {name}\n"
+    for old, new in changes.items():
+        text = text.replace(old, new.replace("; ", "\n        "))
+    with pytest.raises(TileError, match=message.format(name)) as caught:
+        compile_kernel(text, arrays(64, 130, 128)[0], arch="sm_90a")
+    assert caught.value.loc is not None and text.splitlines()[caught.value.loc.line - 1] == f"    delay {name}"

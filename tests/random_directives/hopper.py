@@ -126,7 +126,7 @@ class HopperDrawing(Drawing):
             order = self.pick(["l2_group", "l2_group", "choose tile_columns.grid:"])
             lines.append(f"{order} {self.pick([1, 2, 4, 4, 8])}")
         if self.chance(0.1):
-            lines.append(f"order {self.pick(['ascending', 'descending'])}")
+            lines.append(f"choose tile_order.grid: {self.pick(['ascending', 'descending'])}")
         if self.chance(0.03 if persistent else 0.3):
             parts = self.pick([1, 2, 3, 5, *([] if clustered else ["stream", "2, cluster", "3, cluster"])])
             lines.append(f"split {named.nest[0] if self.chance(0.9) else named.nest[-1]}: {parts}")

@@ -126,7 +126,9 @@ class ChainedDrawing(HopperDrawing):
         if queries == "tma" and self.chance(0.6):
             lines.append(f"pipeline {'tile' if not r.inside else 'z'}: {self.pick([1, 2, 2, 3])}")
         if r.warps > 4 and tma and self.chance(0.5):
-            lines.append(f"turns {self.pick(['e', 'e', 'w', 'x'])}")
+            lines.append(f"pingpong {self.pick(['e', 'e', 'w', 'x'])}")
+        if tma and self.chance(0.5):
+            lines.append(f"delay acc{self.pick(['', '', ': false'])}")
         if self.chance(0.5):
             lines.append(f"stage o: {self.pick(['tma', 'tma', 'shared']) if not r.inside else 'shared'}")
         if r.masked and self.chance(0.5):
@@ -141,7 +143,7 @@ class ChainedDrawing(HopperDrawing):
             order = self.pick(["choose tile_columns.grid:", "choose tile_columns.grid:", "l2_group"])
             lines.append(f"{order} {self.pick([1, 2, 4])}")
         if self.chance(0.15):
-            lines.append(f"order {self.pick(['ascending', 'descending'])}")
+            lines.append(f"choose tile_order.grid: {self.pick(['ascending', 'descending'])}")
         if self.chance(0.2):
             lines.append(f"unroll {'z' if r.inside and self.chance(0.5) else 'j'}: {self.pick([1, 2, 3])}")
         if self.chance(0.1):

@@ -152,12 +152,9 @@ class Evidence(Struct, dict=True):
         return self.assembly.spill_stores + self.assembly.spill_loads if known is None else known
 
     def instructions(self) -> int:
-        from dsl.runtime.machine_code import machine_code
+        from dsl.runtime.machine_code import instruction_count
 
-        try:
-            return machine_code(self.assembly.cubin, self.made()[0].entry).instructions
-        except DeviceError as error:
-            raise NotKnown("; ".join(filter(None, [error.message, error.hint]))) from None
+        return instruction_count(self.assembly.cubin, self.made()[0].entry)
 
     def occupancy(self) -> float:
         from dsl.runtime.chips import occupancy

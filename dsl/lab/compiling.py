@@ -27,8 +27,8 @@ from dsl.text.files import resolved
 from dsl.text.program import Program, load
 
 Code = Literal["none", "assembled", "counted"]
-"""The tools that run on the PTX. `assembled` runs ptxas for registers and spills. `counted` also runs nvdisasm, for the
-number of instructions."""
+"""What is known of the code. `assembled` runs ptxas for registers and spills. `counted` also counts the instructions of
+the machine code."""
 
 
 class Made(Struct, frozen=True):
@@ -160,7 +160,7 @@ def compile_request(task: Task, request: Request, code: Code) -> Made:
 
 
 def made_of(ptx: str, header: Any, code: Code) -> Made:
-    """Makes a `Made` from a PTX text, with the requested figures of ptxas and nvdisasm."""
+    """Makes a `Made` from a PTX text, with the requested figures of ptxas."""
     try:
         figures = assembled(ptx, header.arch, header.entry, header.maxnreg, code)
     except RuntimeFault as error:
@@ -182,12 +182,12 @@ class ChangedError(Exception):
 
 @lru_cache(maxsize=64)
 def assembled(ptx: str, arch: str, entry: str, maxnreg: int | None, code: Code) -> dict[str, Any]:
-    """Returns registers and spilled bytes per thread from ptxas, and the number of instructions from nvdisasm.
+    """Returns registers and spilled bytes per thread from ptxas, and the number of instructions.
 
-    The figures of a tool that is not installed are missing. Results are cached, because many trials have the same PTX.
+    The figures are missing if ptxas is not installed. Results are cached, because many trials have the same PTX.
     Raises LaunchError for illegal PTX.
     """
-    from dsl.runtime.machine_code import machine_code
+    from dsl.runtime.machine_code import instruction_count
     from dsl.runtime.tools import assemble
 
     found: dict[str, Any] = {}
@@ -196,5 +196,5 @@ def assembled(ptx: str, arch: str, entry: str, maxnreg: int | None, code: Code) 
             figures = assemble(ptx, arch, entry, maxnreg)
             found |= {"registers": figures.registers, "spills": figures.spill_stores + figures.spill_loads}
         if code == "counted":
-            found["instructions"] = machine_code(figures.cubin, entry).instructions
+            found["instructions"] = instruction_count(figures.cubin, entry)
     return found

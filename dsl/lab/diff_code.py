@@ -46,7 +46,7 @@ def code_side(ptx: str, name: str, label: str, place: TuningPlace, kernel: str |
     """Makes a side from a PTX text alone. One entry is assembled, and not launched. Raises TileError, LaunchError."""
     from dsl.runtime.errors import DeviceError
     from dsl.runtime.header import read
-    from dsl.runtime.machine_code import machine_code
+    from dsl.runtime.machine_code import instruction_count
     from dsl.runtime.signature import signatures, target_of
     from dsl.runtime.tools import assemble
 
@@ -62,7 +62,7 @@ def code_side(ptx: str, name: str, label: str, place: TuningPlace, kernel: str |
         code = assemble(plain, arch, entry)
         facts.registers, facts.spills = code.registers, code.spill_stores + code.spill_loads
         facts.shared_bytes = header.shared_bytes if header else code.shared
-        facts.instructions = machine_code(code.cubin, entry).instructions
+        facts.instructions = instruction_count(code.cubin, entry)
     about: dict[str, Any] = {"source": sha256(ptx.encode()).hexdigest(), "device": place.name, "driver": place.driver}
     about |= {"versions": versions(), "call": facts.kernel, "example": None, "index": 0, "values": {}, "options": {}}
     steps = [{"kernel": facts.kernel, "schedule": facts.schedule}]

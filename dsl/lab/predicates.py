@@ -104,7 +104,6 @@ class Predicate(Struct, frozen=True):
 
 def wanted_for(names: Collection[str]) -> Wanted:
     """Returns what a trial must measure to know these figures."""
-    # Disassembling takes a second tool, which a condition on registers does not need.
     code: Code = "counted" if {*SASS} & {*names} else "assembled" if {*CODE} & {*names} else "none"
     return Wanted(code, bool({*names} - {*CODE, *SASS}), times=bool({*TIMES} & {*names}))
 

@@ -1,4 +1,4 @@
-"""Counts the instructions in a kernel's machine code and in its loops, from the output of nvdisasm.
+"""Counts the instructions in a kernel's machine code, and in its loops from the output of nvdisasm.
 
 This module does not count how often instructions run. The emulator counts this for PTX. Machine instructions may run
 less or more often, since ptxas may unroll loops, move instructions out of loops and turn branches into predicates."""
@@ -6,6 +6,7 @@ less or more often, since ptxas may unroll loops, move instructions out of loops
 from __future__ import annotations
 
 import re
+import struct
 from functools import lru_cache
 
 from msgspec import Struct, field
@@ -24,6 +25,17 @@ INDIRECT = ("BRX", "JMX", "JMP", "JMXU", "BRXU")
 
 
 WITH_LINES = "--print-line-info-ptx"
+
+WORDS = struct.Struct("<QQ")
+"""An instruction."""
+NOP = 0x918
+BRANCH_TO_ITSELF = {0xFFFFFFFC00FC7947, 0xFFFFFFF000007947}
+"""The first eight bytes, from sm_90 on and before. The lowest 12 bits of an instruction are its opcode."""
+
+ELF_HEADER = struct.Struct("<40xQ10xHHH")
+"""Where the section headers are, their size, their number, and which of them has their names."""
+ELF_SECTION = struct.Struct("<I20xQQ24x")
+"""Of a section: its name's offset, and its own offset and size."""
 
 
 @lru_cache(maxsize=16)
@@ -54,6 +66,23 @@ def machine_code(cubin: bytes, entry: str) -> MachineCode:
 
     The result is cached, because variants in a benchmark or a search often have the same code."""
     return counted(_printed(cubin, WITH_LINES), entry)
+
+
+@lru_cache(maxsize=256)
+def instruction_count(cubin: bytes, entry: str) -> int:
+    """Counts the instructions of one entry without the padding at the end: `machine_code(…).instructions`, without
+    nvdisasm, which takes 0.4 s.
+
+    Raises KeyError if there is no such entry."""
+    offset, each, number, names = ELF_HEADER.unpack_from(cubin)
+    sections = [ELF_SECTION.unpack_from(cubin, offset + i * each) for i in range(number)]
+    _, texts, _ = sections[names]
+    of_name = {cubin[texts + name : cubin.index(b"\0", texts + name)].decode(): part for name, *part in sections}
+    begin, size = of_name[f".text.{entry}"]
+    words = [word for word, _ in WORDS.iter_unpack(cubin[begin : begin + size])]
+    while words and words[-1] & 0xFFF == NOP:
+        words.pop()
+    return len(words) - (bool(words) and words[-1] in BRANCH_TO_ITSELF)
 
 
 class ListedInstruction(Struct):

@@ -21,7 +21,7 @@ from msgspec import Struct
 from dsl.kernels.compile import Compiled
 from dsl.kernels.plain_rows import ptx_lines
 from dsl.runtime import Assembly, assemble
-from dsl.runtime.machine_code import ListedInstruction, listing, machine_code
+from dsl.runtime.machine_code import ListedInstruction, instruction_count, listing
 
 NEAR = range(-2048, 2048)
 """The offsets of a global address that are free in `cp.async`."""
@@ -59,7 +59,7 @@ def assembled(compiled: Compiled) -> tuple[Assembly, MachineNote]:
     `machine_notes`."""
     header = compiled.header
     made = assemble(compiled.ptx, header.arch, header.entry, header.maxnreg)
-    spilled, count = made.spill_stores + made.spill_loads, machine_code(made.cubin, header.entry).instructions
+    spilled, count = made.spill_stores + made.spill_loads, instruction_count(made.cubin, header.entry)
     cost = f"{made.registers} registers, {spilled} bytes of spills, {count} instructions"
     return made, MachineNote(None, count, cost, "")
 

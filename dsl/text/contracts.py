@@ -76,7 +76,7 @@ _ROWS = tuple(Term(*row) for row in (
      "Registers of a thread.", "registers <= 128", "registers"),
     ("spills", None, "bytes a thread", ASSEMBLED, "ptxas; on a GPU its driver", IN_REGISTERS,
      "What spills to local memory.", "spills == 0", "spills"),
-    ("instructions", None, "machine instructions", ASSEMBLED, "nvdisasm", IN_REGISTERS,
+    ("instructions", None, "machine instructions", ASSEMBLED, "ptxas", IN_REGISTERS,
      "Instructions in the machine code.", "instructions <= 500", "instructions"),
     ("occupancy", None, "of 1", ASSEMBLED, "registers, shared memory and threads; on a GPU its driver",
      ("place", *IN_REGISTERS), "Threads that a multiprocessor holds at once, over its limit.",

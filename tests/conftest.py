@@ -109,6 +109,19 @@ def own_garbage() -> Iterator[None]:
     gc.unfreeze()
 
 
+@pytest.fixture(scope="module")
+def no_nvdisasm() -> Iterator[None]:
+    """As where it is not installed, for tests of reports that do not look at machine code: 0.4 s a kernel."""
+    from dsl.runtime.errors import MissingToolError
+
+    def missing(cubin: bytes, *options: str) -> str:
+        raise MissingToolError("nvdisasm", "pip install it")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dsl.runtime.machine_code.sass", missing)
+        yield
+
+
 @pytest.fixture(params=["emulator", pytest.param("cuda", marks=pytest.mark.gpu)])
 def device(request: pytest.FixtureRequest) -> str:
     """Runs a test on the emulator and, where there is one, on a GPU: each is the other's twin."""

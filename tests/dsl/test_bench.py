@@ -22,6 +22,8 @@ from dsl.examples.overrides import Overrides
 from dsl.studies import bench
 from dsl.text.program import load, parse_program
 
+pytestmark = pytest.mark.usefixtures("no_nvdisasm")  # machine code in a table: tests/runtime/test_machine_code.py
+
 ROOT = Path(__file__).parents[2]
 REDUCTION = str(ROOT / "samples" / "reduction.tile")
 SOFTMAX = str(ROOT / "samples" / "softmax.tile")

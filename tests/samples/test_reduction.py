@@ -16,6 +16,8 @@ from dsl.runtime.errors import FindingError
 from dsl.studies.bench import BenchRow, bench
 from dsl.text.program import load, parse_program
 
+pytestmark = pytest.mark.usefixtures("no_nvdisasm")
+
 ROOT = Path(__file__).parents[2]
 REDUCTION = ROOT / "samples" / "reduction.tile"
 LAST_WARP = ROOT / "docs" / "last_warp.tile"
@@ -23,7 +25,7 @@ WARPS = 8
 
 
 @pytest.fixture(scope="module")
-def rows() -> dict[str, BenchRow]:
+def rows(no_nvdisasm: None) -> dict[str, BenchRow]:
     """Rungs of the ladder at 256 threads, on whole blocks."""
     return {row.kernels[0]: row for row in bench(load(REDUCTION), "emulator", "test", ["n=8192"])}
 

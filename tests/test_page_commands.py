@@ -90,6 +90,7 @@ def test_commands_of_a_page_have_options_that_exist(page: Path) -> None:
     assert not {str(each): found for each in ALL[page] if (found := faults(each))}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "page",
     [page for page in PAGES if any(map(is_quick, ALL[page]))],

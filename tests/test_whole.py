@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from itertools import product
+from types import SimpleNamespace
+from typing import Any, cast
 
-from tests.whole import are_combinations, chosen, values_of
+import pytest
+
+from tests.whole import BARE, are_combinations, chosen, thin, values_of
 
 
 def names(*parameters: list[str]) -> list[str]:
@@ -36,3 +40,28 @@ def test_what_is_chosen_does_not_depend_on_the_order() -> None:
     values = values_of(names(["f16", "f32"], ["1", "33", "1000", "1023", "2049"]))
     first, *rest = values
     assert chosen(values, 5) == chosen({case: values[case] for case in [first, *reversed(rest)]}, 5)
+
+
+class Case:
+    """As much of a test item as `thin` looks at."""
+
+    def __init__(self, nodeid: str, *marks: str):
+        self.nodeid, self.marks = nodeid, marks
+
+    def get_closest_marker(self, name: str) -> str | None:
+        return name if name in self.marks else None
+
+
+@pytest.mark.parametrize(("whole", "bare", "left"), [("1", "1", 12), ("0", "", 12), ("0", "1", 5)])
+def test_fewer_cases_of_long_tests_are_taken(whole: str, bare: str, left: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of four cases two, and of eight three, by a bare pytest alone."""
+    monkeypatch.setenv("DSL_WHOLE", whole)
+    monkeypatch.setenv(BARE, bare)
+    four = [Case(name, "long") for name in names([f"a{n}" for n in range(4)])]
+    eight = [Case(name.replace("test_b", "test_c"), "long") for name in names([f"a{n}" for n in range(8)])]
+    items: list[Any] = [*four, *eight]
+    told: list[Any] = []
+    hook = SimpleNamespace(pytest_deselected=lambda items: told.extend(items))
+    thin(cast(Any, SimpleNamespace(hook=hook)), items)
+    assert len(items) == left and len(told) == 12 - left
+    assert four[0] in items and eight[0] in items

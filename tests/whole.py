@@ -17,9 +17,10 @@ import pytest
 
 Case = TypeVar("Case")
 LISTS, PRODUCTS = {48: 4, 24: 3, 15: 2}, {24: 6, 12: 4, 6: 3, 3: 2}
+LONG = {48: 8, 24: 6, 6: 3, 1: 2}
 """Of a test with more cases than the key, every so many runs. Of combinations of parameters fewer do: each value of
 each parameter stays (`chosen`). With {48: 3, 15: 2} for both, all tests took 1,570 s (two workers, two cores), of which
-combinations took 600; now 1,250."""
+combinations took 600; now 1,250. LONG is of tests marked `long`, whose cases are alike and take 0.2 to 4 s each."""
 BARE = "DSL_BARE_PYTEST"
 
 
@@ -45,13 +46,16 @@ def thin(config: pytest.Config, items: list[pytest.Item]) -> None:
     if is_whole() or not os.environ.get(BARE):
         return
     tests: defaultdict[str, list[str]] = defaultdict(list)
+    long = set[str]()
     for item in items:
         if not item.get_closest_marker("gpu"):
-            tests[item.nodeid.partition("[")[0]].append(item.nodeid)
+            test = item.nodeid.partition("[")[0]
+            tests[test].append(item.nodeid)
+            long |= {test} if item.get_closest_marker("long") else set()
     left = set[str]()
-    for cases in tests.values():
+    for test, cases in tests.items():
         values = values_of(cases)
-        table = PRODUCTS if are_combinations(values.values()) else LISTS
+        table = LONG if test in long else PRODUCTS if are_combinations(values.values()) else LISTS
         every = next((every for most, every in table.items() if len(cases) > most), 1)
         if every > 1:
             left |= {*cases} - {*chosen(values, -(-len(cases) // every))}

@@ -18,6 +18,7 @@ from directives import CASES, LINES, SAMPLES, Line, launch_of, variant
 SHAPE = {"tokens": 128, "heads": 2, "keys": 64}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_an_operation_is_attention_of_its_heads(name: str) -> None:
     operation = OPERATIONS[name]

@@ -19,6 +19,7 @@ IMAGES = ("images=1 c=32 h=1 k=32 r=1", "images=3 c=96 h=7 k=96 r=3", "images=1 
 EXAMPLES = [(path.name, i) for path in sorted(BY_HAND.glob("*.tile")) for i in range(len(loaded(path).examples))]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "index"), some(EXAMPLES, 6))
 def test_kernels_by_hand_are_right(name: str, index: int) -> None:
     program = loaded(BY_HAND / name)

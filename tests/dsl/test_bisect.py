@@ -206,6 +206,7 @@ else:
 """A compiler whose answers lie in its tree."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(10))
 def test_a_seeded_bad_commit_is_found_and_its_choice_named(tmp_path: Path, seed: int) -> None:
     """Each commit is asked of its own tree's compiler; some of them do not run."""

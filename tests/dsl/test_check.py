@@ -132,6 +132,7 @@ def test_a_launch_that_is_not_planned_is_told(tmp_path: Path) -> None:
     assert json.loads(done.stdout)["files"][0]["notes"][0]["line"] == 14
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("schedules", [1, 2])
 def test_a_static_loop_over_a_guessed_extent_has_an_end(tmp_path: Path, schedules: int) -> None:
     """A typo in the dims of an example left `taps` at 1024 for each schedule and type."""
@@ -276,7 +277,14 @@ example:
     assert not check_file(path).notes
 
 
-def test_a_line_of_an_imported_part_need_not_have_an_effect() -> None:
+@pytest.fixture
+def first_types(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each kernel with its first types alone: all of them take three times as long."""
+    alternatives = check._alternatives
+    monkeypatch.setattr(check, "_alternatives", lambda kernel: [next(alternatives(kernel))])
+
+
+def test_a_line_of_an_imported_part_need_not_have_an_effect(first_types: None) -> None:
     """`instruction acc, part: wgmma` of std/products.tile is for kernels that have one of both, or both."""
     found = check_file(Path(__file__).parents[2] / "samples" / "matmul.tile")
     assert not found.errors and not any("no effect" in note.message for note in found.notes)
@@ -306,12 +314,10 @@ schedule free of big:
     assert not check_file(file).notes
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("file", sorted(p.name for p in (ROOT / "samples").glob("*.tile")))
-def test_samples_have_no_errors(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of schedules that no example launches, what was guessed was an error. With the first of each kernel's types: all
-    of them take three times as long."""
-    alternatives = check._alternatives
-    monkeypatch.setattr(check, "_alternatives", lambda kernel: [next(alternatives(kernel))])
+def test_samples_have_no_errors(file: str, first_types: None) -> None:
+    """Of schedules that no example launches, what was guessed was an error."""
     assert check_file(ROOT / "samples" / file).errors == []
 
 

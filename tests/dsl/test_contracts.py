@@ -174,6 +174,7 @@ REGRESSIONS: list[tuple[str, str, Regression, str]] = [
 ]
 
 
+@pytest.mark.long
 @needs_assembler
 @pytest.mark.parametrize(
     ("text", "line", "regression", "told"),

@@ -32,6 +32,7 @@ def fault(text: str, blocks: int = 4, **options: float) -> tuple[str, int | None
     return str(caught.value), caught.value.line
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "condition",
     [
@@ -118,7 +119,7 @@ kernel k(y: s32[n], flags: s32[n]):
     b = block(0)
     if b == 0:
         i = 0
-        while i < 5000:
+        while i < 1500:
             i = i + 1
         atomic_add(flags[0], 1, order=release)
     else:

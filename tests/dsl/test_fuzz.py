@@ -34,6 +34,7 @@ def dsl(*arguments: str) -> Result:
     return result
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("sample", "values"), [("softmax", ["rows=8"]), ("reduction", ["n=4096"]), ("int8_conv", []), ("matmul", [])]
 )

@@ -125,6 +125,7 @@ def test_stages_are_whole_and_their_places_those_of_the_operations(small: dict[s
     assert all(choice["override"].keys() | {choice["taken"]} == {*choice["options"]} for choice in variant["choices"])
 
 
+@pytest.mark.long
 @needs_assembler
 @pytest.mark.parametrize("which", ["small", "large"])
 def test_every_machine_instruction_leads_to_the_source(which: str, request: pytest.FixtureRequest) -> None:

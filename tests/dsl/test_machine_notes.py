@@ -115,6 +115,7 @@ def instructions(lines: str, arch: str) -> int:
     return sum(each.address is not None for each in listing(code.cubin, "k"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_ptxas_adds_what_is_told(arch: str) -> None:
     copy = "cp.async.cg.shared.global"

@@ -202,6 +202,7 @@ def test_next_to_multiples_of_a_right_angle(name: str, dtype: str) -> None:
     check(x, run(f"{name}(xv)", dtype, x), FUNCTIONS[name][0](x.astype(LONG)), 4.0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [*FUNCTIONS, "silu", "gelu", "gelu_tanh"])
 def test_all_f16(name: str) -> None:
     """Within 0.51 of all 2^16 values for one rounding of a good f32; 1 where the f32 is good in absolute terms only."""
@@ -227,6 +228,7 @@ def normal_half(x: np.ndarray) -> np.ndarray:
     return np.array([v * math.erfc(-v / math.sqrt(2)) / 2 for v in x])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["exp", "log", "tanh", "erf", "sin", "gelu"])
 def test_bf16(name: str) -> None:
     """bf16 is f32, computed and rounded: every value gives what the f32 function gives, where the schedule keeps it."""

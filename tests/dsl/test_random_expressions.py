@@ -24,8 +24,9 @@ from dsl.values.host import Shaped
 from dsl.values.numbers import Numbers
 from dsl.values.shapes import Shapes
 from dsl.values.table import ROWS
+from tests.whole import is_whole
 
-COUNT = int(os.environ.get("DSL_EXPRESSIONS", "600"))
+COUNT = int(os.environ.get("DSL_EXPRESSIONS", "600" if is_whole() else "300"))
 DEFS = """\
 def g(v):
     return v + 1

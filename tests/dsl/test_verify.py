@@ -474,6 +474,7 @@ def emitted(name: str, wrong: Callable[[Emit], Emit]) -> Iterator[None]:
         RULES[name] = right
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "kernel", "wrong", "value"), [pytest.param(*e, id=e[0]) for e in some(EMISSION, 2)])
 def test_a_fault_of_the_emission_is_named(name: str, kernel: str, wrong: Callable[[Emit], Emit], value: str) -> None:
     with emitted(name, wrong):

@@ -40,8 +40,9 @@ from dsl.runtime import LaunchError
 from dsl.runtime.header import PREFIX, read
 from dsl.studies.check import check_file
 from dsl.text.program import Program, load, parse_program
+from tests.whole import is_whole
 
-COUNT = int(os.environ.get("DSL_MUTATIONS", "30"))
+COUNT = int(os.environ.get("DSL_MUTATIONS", "30" if is_whole() else "15"))
 FIRST = int(os.environ.get("DSL_MUTATIONS_FROM", "0"))
 NUMBERS = range(FIRST, FIRST + COUNT)
 SECONDS = 5  # for one of them

@@ -114,6 +114,7 @@ def checked(b: str, lines: str, shape: tuple[int, ...], dtype: Any = np.float16,
 STAGED = "stage a, b: shared\n    pipeline p: 2\n    "
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("b", "lines", "shape"),
     [

@@ -19,10 +19,12 @@ from dsl.lowering.known.bounds import Bounds
 from dsl.lowering.known.facts import Analysis
 from dsl.lowering.known.forms import plus
 from dsl.lowering.ops import OPS
+from tests.whole import is_whole
 
 LOC = Loc(Source("test.tile", " "), 0, 1)
 SCALAR = TileType((), INDEX)
 DIMS = ("m", "n")
+PAIRS, STATEMENTS = (500, 1800) if is_whole() else (250, 900)
 BINARY = ("add", "add", "sub", "mul", "floordiv", "mod", "minimum", "maximum")
 MEANING: dict[str, Any] = {
     "add": lambda a, b: a + b,
@@ -185,7 +187,7 @@ def compared(data: st.DataObject, kernel: Kernel) -> tuple[Value, Value]:
 
 
 @given(data=st.data())
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=PAIRS, deadline=None)
 def check_claim(data: st.DataObject, claims: list[int]) -> None:
     kernel = Kernel(data.draw)
     a, b = compared(data, kernel)
@@ -205,11 +207,11 @@ def test_every_claim_holds() -> None:
     """Of 500 pairs of indices, 98 to 150 are claimed to be so far apart."""
     claims: list[int] = []
     check_claim(claims=claims)
-    assert len(claims) > 50
+    assert len(claims) > PAIRS // 10
 
 
 @given(data=st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=STATEMENTS // 9, deadline=None)
 def check_counterexamples(data: st.DataObject, refuted: list[int]) -> None:
     kernel = Kernel(data.draw)
     a, b = compared(data, kernel)
@@ -228,7 +230,7 @@ def test_no_counterexample_ends_a_proof() -> None:
     """Of 1,800 statements, 940 to 1,170 have a counterexample."""
     refuted: list[int] = []
     check_counterexamples(refuted=refuted)
-    assert len(refuted) > 300
+    assert len(refuted) > STATEMENTS // 6
 
 
 # ---- claims that are as sharp as they may be ----

@@ -18,6 +18,7 @@ from tests.compile_and_run import run
 FUSED = [c for c in cases() if (c.kernel, c.schedule) == ("product", "mma_sync") and "fused" in dict(c.dims)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", FUSED, ids=str)
 def test_an_exact_gelu_behind_a_product_does_not_spill(case: Case) -> None:
     """Operation by operation it spilled 388 bytes behind f16, 384 behind bytes."""

@@ -28,6 +28,7 @@ from dsl.lowering.ir.choices import Asked, Choice, choose_line, drawn
 from dsl.lowering.ir.location import TileError
 from dsl.studies.schedule_text import schedule_text
 from dsl.text.program import load, parse_program
+from tests.whole import is_whole
 
 MANY = int(os.environ.get("DSL_CHOICES", "0"))
 SEED = random.getrandbits(32) if MANY else 7
@@ -78,6 +79,7 @@ EXAMPLES = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("file", "name"), EXAMPLES, ids=[f"{file.stem}" for file, _ in EXAMPLES])
 def test_random_options_give_the_same_results(file: Path, name: str | None) -> None:
     text = load(file)
@@ -134,6 +136,7 @@ def test_keys_outlive_edits(tmp_path: Path) -> None:
 # ---- 3: a log replays ----
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", list(dict.fromkeys(cases())) if MANY else small()[::4], ids=str)
 def test_a_log_replays(case: Case) -> None:
     request = case.build().request
@@ -161,7 +164,7 @@ def test_overrides_do_what_they_say(tmp_path: Path) -> None:
     source = random.Random(SEED)
     shutil.copytree(SAMPLES, tmp_path / "samples")
     pool = [case for case in small() if of_the_file(case)]
-    for number in range(MANY or 24):
+    for number in range(MANY or (24 if is_whole() else 12)):
         case = source.choice(pool)
         request = case.build().request
         _, made = emitted(case, request)
@@ -188,6 +191,7 @@ def test_overrides_do_what_they_say(tmp_path: Path) -> None:
         assert without_places(said) == without_places(wanted), line
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", [*small()[:: 1 if MANY else 6], *LARGE], ids=str)
 def test_the_printed_schedule_gives_the_same_code(case: Case, tmp_path: Path) -> None:
     """What `dsl schedule` prints, put into the file, is the schedule that it says all of."""

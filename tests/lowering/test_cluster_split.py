@@ -19,6 +19,7 @@ from tests.lowering.test_split import PRODUCT, kernel_of, operands
 WGMMA = "TM, TN, TK, warps = {rows}, {columns}, 64, {warps}\n    instruction acc: wgmma"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("type", "parts", "m", "n", "k"),
     [
@@ -71,6 +72,7 @@ def test_other_directives_of_the_shorter_loop(iterations: str, lines: str) -> No
     assert np.array_equal(args["c"], wanted)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("rows", "columns", "warps", "parts"),
     [(128, 128, 8, 2), (64, 96, 4, 3), (128, 192, 8, 2), (64, 80, 4, 5), (80, 64, 4, 5), (64, 64, 4, 4)],
@@ -122,6 +124,7 @@ schedule s of weighted:
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("parts", [2, 4, 8])
 def test_parts_that_a_function_joins(parts: int) -> None:
     """The maxima and sums go to all blocks. Each block joins its own columns of the weighted sum."""

@@ -206,6 +206,7 @@ def test_a_loop_carries_tiles_of_rows(way: str, type: str, rows: int) -> None:
             np.testing.assert_array_equal(args[name].astype(np.float64), want.astype(args[name].dtype))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("way", IN_LOOPS)
 def test_all_levels_agree_in_loops(way: str) -> None:
     together, columns, lines = IN_LOOPS[way]

@@ -55,6 +55,7 @@ def emitted(example: Example, kind: str, option: str) -> list[str]:
     return [each.compiled.llvm for call in run.launcher.calls for each, _ in call.launches]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("kind", "option", "example"), ALTERNATIVES, ids=lambda each: str(each[:2]))
 def test_the_alternative_is_right_and_another_code(kind: str, option: str, example: Example) -> None:
     assert emitted(example, kind, option) != emitted(example, "", "")

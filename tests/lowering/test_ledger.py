@@ -52,6 +52,7 @@ def test_a_ring_leaves_room_for_the_blocks_of_a_multiprocessor_if_two_stages_fit
     assert book.left_for_ring(0, half, True) == H100.shared - OF_MBARRIERS
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", some(cases(), 12), ids=str)
 def test_tiles_that_share_bytes_take_at_most_what_the_ledger_counts(case: Case) -> None:
     """`place_shared` may only save bytes, but for the gaps that alignment leaves."""

@@ -173,6 +173,7 @@ def test_masks_stay_where_tiles_may_be_cut(name: str) -> None:
         check(kernel, GO[name], shape)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", STAY)
 def test_masks_stay_in_what_looks_alike(name: str) -> None:
     for (m, n), shapes in (((8 * ROWS, 8 * COLS), WHOLE), ((7, 63), SHAPES)):

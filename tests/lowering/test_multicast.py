@@ -53,6 +53,7 @@ def clustered(*lines: str, **orders: str) -> str:
     return text(64, 64, 64, 4, "stage a, b: tma", "pipeline p: 3", "cluster 2", *lines, **orders)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("case", "more"), variants())
 def test_products_are_numpys(case: str, more: str) -> None:
     source, c, a, b, wanted = of_case(case, "stage a, b: tma", "cluster 2", *MORE[more])
@@ -238,6 +239,7 @@ def test_each_block_may_copy_all_by_itself() -> None:
     assert "multicast::cluster" not in ptx and "barrier.cluster" not in ptx
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("more", MORE)
 def test_a_kernel_keeps_its_meaning(more: str) -> None:
     """Three rows of tiles, in numpy, after each pass."""
@@ -325,6 +327,7 @@ def test_all_bytes_are_waited_for() -> None:
         faulty(lambda ptx: re.sub(r"(mov\.b32 \t%r\d+, )16384;", r"\g<1>12288;", ptx))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("size", [4096, 8192])
 @pytest.mark.parametrize("dtype", ["f16", "s8"])
 def test_large_products_spill_nothing(dtype: str, size: int) -> None:

@@ -8,6 +8,7 @@ import pytest
 from dsl.lowering.ir.function import walk
 from dsl.lowering.ir.location import TileError
 from tests.compile_and_run import Kernel, compile_kernel, launch
+from tests.whole import some
 
 SUMS = """
 kernel k(y: s32[m, 16], x: s32[n], bound: s32[b], first: s32[f]):
@@ -70,7 +71,7 @@ def selects(kernel: Kernel) -> list[int]:
 @pytest.mark.parametrize("range_", RANGES)
 def test_the_first_loop_ends_where_an_element_goes_off(flag: str, range_: str) -> None:
     kernel = None
-    for n, bound, first in [(0, 9, 0), (64, 64, 0), (100, 73, 3), (70, -5, 16), (50, 99, 60)]:
+    for n, bound, first in some([(0, 9, 0), (64, 64, 0), (100, 73, 3), (70, -5, 16), (50, 99, 60)], 2):
         random = np.random.default_rng(n)
         args = {"y": np.zeros((16, 16), np.int32), "x": random.integers(-9, 9, n).astype(np.int32)}
         args["bound"], args["first"] = np.array([bound], np.int32), np.array([first], np.int32)

@@ -50,6 +50,7 @@ def variants() -> list[tuple[str, str]]:
     return [(case, turns[0 if case in SAID else i % len(turns)]) for i, case in enumerate(CASES)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("case", "more"), variants())
 def test_products_are_numpys(case: str, more: str) -> None:
     check_product(case, more, "emulator")
@@ -408,6 +409,7 @@ def scores(q: Any, k: Any, scale: float, causal: bool) -> Any:
     return np.where(sees | (not causal), found, -np.inf)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("device", ["emulator", pytest.param("cuda", marks=pytest.mark.gpu)])
 @pytest.mark.parametrize(("d", "causal", "s", "t"), ATTENTION)
 def test_attention_by_warp_groups(d: int, causal: bool, s: int, t: int, device: str) -> None:
@@ -430,6 +432,7 @@ def test_attention_by_warp_groups(d: int, causal: bool, s: int, t: int, device: 
     assert any("wgmma" in each.ptx for each in kernel.kernels)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("device", ["emulator", pytest.param("cuda", marks=pytest.mark.gpu)])
 @pytest.mark.parametrize(
     ("d", "causal", "tile"), some([(64, True, 64), (64, True, 128), (128, False, 128), (128, False, 64)], 2)

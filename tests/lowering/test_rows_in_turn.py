@@ -59,6 +59,7 @@ def test_blocks_take_rows_in_turn(way: str, type: str, rows: int) -> None:
         np.testing.assert_array_equal(args["y"], (x.sum(1, keepdims=True) - x * weight).astype(NUMPY[type]))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("way", WAYS)
 def test_all_levels_agree(way: str) -> None:
     columns, lines = WAYS[way]

@@ -54,6 +54,7 @@ def planned(case: str) -> tuple[dsl.Module, Request]:
     return module, next(step.request for step in steps if step.request.kernel == kernel)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", CASES)
 def test_nothing_spills(case: str) -> None:
     module, request = planned(case)

@@ -524,6 +524,7 @@ def test_the_choice_and_its_line() -> None:
     assert made.taken == "6" and made.options == ("1", "2", "4", "6") and made.override("2", "split.p")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("parts", "each"), [(3, 512), ("stream", 1024)])
 def test_verify_compares_all_blocks_before_and_after(parts: int | str, each: int) -> None:
     program = parse_program(PRODUCT.format(iterations="0, k, TK", parts=parts))

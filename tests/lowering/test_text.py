@@ -55,6 +55,7 @@ def levels(case: Case) -> tuple[list[str], Generated]:
     return texts, generate(lowered.level(program(case.file)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", chosen(), ids=str)
 def test_what_is_read_after_any_pass_gives_the_same_code(case: Case) -> None:
     texts, wanted = levels(case)
@@ -190,6 +191,7 @@ def test_mistakes_have_places(pattern: str, edit: str, message: str) -> None:
     assert error.loc is not None and error.loc.source.name == "k.ir"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("part", range(4))
 def test_damaged_texts_are_read_or_refused_with_a_place(part: int) -> None:
     text = text_of()

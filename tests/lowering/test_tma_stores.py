@@ -68,6 +68,7 @@ def near(found: Any, wanted: Any) -> None:
         assert np.abs(found.astype(np.float64) - wanted).max() <= most
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("device", ["emulator", pytest.param("cuda", marks=pytest.mark.gpu)])
 @pytest.mark.parametrize("case", CASES)
 def test_products_are_numpys(case: str, device: str) -> None:

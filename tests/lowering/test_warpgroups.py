@@ -20,6 +20,7 @@ from dsl.runtime import assemble, device_facts
 SAMPLES = Path(__file__).parents[2] / "samples"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", CASES)
 def test_products_are_numpys(name: str) -> None:
     source, c, a, b, wanted = of_case(name)

@@ -36,6 +36,7 @@ def spelled(asm: str) -> str:
     return re.sub(r"\{[^}]*\}|%(?:p|rs|r|rd|f|fd)\d+", "_", asm)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("target", "ptx"), GROUPS, ids=str)
 def test_rows_assemble_for_the_least_target_and_version(target, ptx, tmp_path):
     rows = GROUPS[target, ptx]

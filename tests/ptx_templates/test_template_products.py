@@ -22,6 +22,7 @@ BOUND_FP8 = {"f32": 2.0**-19, "f16": 2.0**-6}
 two of f16 and a sum on sm_90 (docs/machine_code.md)."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_products(row: Instruction, device: str) -> None:
     outcome = run(row, device)
@@ -68,6 +69,7 @@ def test_packing_is_undone() -> None:
     assert len(set(zip(rows.ravel(), columns.ravel(), strict=True))) == rows.size
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("row", MOVES, ids=lambda row: row.name)
 def test_moves(row: Instruction, device: str) -> None:
     """Random memory and registers, and rows in any order: what each of a thousand warps reads, or leaves in memory."""

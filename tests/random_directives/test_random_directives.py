@@ -11,6 +11,7 @@ from tests.random_directives.trying import Outcome, attempt
 from tests.whole import some
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(0, 60, 3))
 def test_any_schedule_means_the_same(seed: int) -> None:
     for each in range(seed, seed + 3):
@@ -31,12 +32,14 @@ FOUND = {
 """Seeds that failed with other options, and why."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("tries", "seed"), FOUND)
 def test_what_was_found_stays_mended(tries: Callable[..., Outcome], seed: int) -> None:
     outcome = tries(seed, choices=True)
     assert outcome.kind in ("right", "refused"), f"{outcome.message}\n{outcome.text}"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", some(range(0, 42, 7), 2))
 def test_any_schedule_of_hopper_means_the_same(seed: int) -> None:
     """Products of warp groups and copies of boxes. Where most were refused, nothing would be tried."""
@@ -61,6 +64,7 @@ MENDED = {
 """Seeds of Hopper that failed, and why."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", MENDED)
 def test_what_was_found_of_hopper_stays_mended(seed: int) -> None:
     outcome = attempt_hopper(seed)

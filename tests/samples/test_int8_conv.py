@@ -163,6 +163,7 @@ WAYS = [(True, False), (True, True), (False, True), (False, False)]
 """Whether any image is served, and whether channels are innermost."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", range(len(GEOMETRIES)))
 def test_geometry(emulated, number):
     """Each by one of the ways, in turn."""
@@ -231,6 +232,7 @@ def test_blocks_of_channels_have_no_conflicts_and_one_barrier_a_round(emulated, 
         assert counters.barriers == blocks * 4 * (iterations + 2)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "tile",
     [
@@ -283,6 +285,7 @@ def test_other_operands(emulated, dtype, any_image, taps):
     run(emulated, problem, dtype != "u8", ANY_IMAGE=any_image, ACT="rectified", **{**SMALL, "TM": 64})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("c", "k"), [(32, 8), (96, 40), (160, 33), (64, 1)])
 def test_any_number_of_channels_out_if_they_are_innermost(emulated, c, k):
     run(emulated, Problem(n=2, c=c, k=k, z=True), True)

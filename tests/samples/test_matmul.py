@@ -99,6 +99,7 @@ LARGE = {"stream_k": ((256, 384), 8), "mma_sync": ((256, 256), 8)}
 TILE = {"TM": 128, "TN": 256, "warps": 8, "SHARES": 1}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("dtype", "a_t", "b_t"), [("f16", False, False), ("f16", False, True), *(("s8", *order) for order in ORDERS)]
 )
@@ -189,6 +190,7 @@ FEW = [((1, 136, 704), 1), ((15, 136, 12000), 2), ((17, 130, 8200), 2), ((64, 64
 """Shape, and at least so many blocks a tile."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", ["s8", "f16"])
 @pytest.mark.parametrize(("shape", "parts"), FEW, ids=str)
 def test_several_blocks_share_the_rounds_of_few_tiles(modules, device, dtype, shape, parts):
@@ -206,6 +208,7 @@ def test_several_blocks_share_the_rounds_of_few_tiles(modules, device, dtype, sh
     assert int(made["split.p"].taken) >= parts
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("extent", "k", "b_t", "arch", "schedules"),
     [
@@ -309,6 +312,7 @@ def test_bytes_are_rounded_as_the_same_steps_in_f32(modules, device, act, shape,
     assert np.array_equal(c, np.rint(wanted).clip(-128, 127))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("b_t", [False, True])
 def test_no_product_is_zeros(modules, device, b_t):
     """Of as many tiles as boxes would bring, after a call that they did bring."""

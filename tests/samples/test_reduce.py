@@ -67,6 +67,7 @@ def close(got: np.ndarray, wanted: Any, x: np.ndarray, axis: Any, name: str) -> 
     assert np.all(np.abs(got - wanted) <= steps * epsilon * size)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "dtype", "result"), CASES)
 def test_everything(modules: Modules, device: str, name: str, dtype: str, result: str) -> None:
     constants, reference = OPERATIONS[name]
@@ -77,6 +78,7 @@ def test_everything(modules: Modules, device: str, name: str, dtype: str, result
         close(out, reference(wide, None), wide, None, name)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "dtype", "result"), CASES)
 def test_rows(modules: Modules, device: str, name: str, dtype: str, result: str) -> None:
     constants, reference = OPERATIONS[name]
@@ -98,6 +100,7 @@ def test_a_few_long_rows(modules: Modules, device: str, name: str) -> None:
         close(y, reference(wide, 1), wide, 1, name)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", some(["f16", "bf16", "f32", "f64", "s8", "s32"], 2))
 def test_eight_elements_a_thread_of_odd_and_of_short_rows(modules: Modules, device: str, dtype: str) -> None:
     """Rows of one element up to several iterations, in shares too, and a first row behind a multiple of 16 bytes."""
@@ -124,6 +127,7 @@ def test_the_place_in_rows_that_begin_anywhere(modules: Modules, device: str) ->
     assert np.array_equal(y, x.argmax(1))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "dtype", "result"), CASES)
 def test_an_axis(modules: Modules, device: str, name: str, dtype: str, result: str) -> None:
     constants, reference = OPERATIONS[name]
@@ -140,16 +144,17 @@ def test_columns_that_begin_anywhere(modules: Modules, device: str, dtype: str, 
     """Rows that are few, long and short; whole steps and the last one; shares; NaN in the last place. Of segments, some
     hold several rows, others a part of one, whose last columns stand before the next row."""
     m, result = modules(device), {"f64": np.float64, "s8": np.int32, "s32": np.int32}.get(dtype, np.float32)
-    for shape, lanes, along, shares in (
+    cases = [
         ((3, 300, 1), 1, 128, 2),
         ((5, 7, 2), 1, 1, 1),
-        ((2, 70, 3), 4, 128, 2),
         ((9, 70, 3), 2, 32, 1),
-        ((3, 5, 31), 4, 32, 1),
+        ((2, 70, 3), 4, 128, 2),
         ((2, 3001, 7), 16, 128, 2),
-        ((2, 9, 257), 32, 128, 2),
+        ((3, 5, 31), 4, 32, 1),
         ((2, 13, 257), 8, 1, 1),
-    ):
+        ((2, 9, 257), 32, 128, 2),
+    ]
+    for shape, lanes, along, shares in some(cases, 2):
         outer, n, inner = shape
         x = numbers(dtype, outer * n * inner + 1)[1:].reshape(shape)
         if not dtype.startswith("s"):
@@ -216,6 +221,7 @@ def test_the_same_bits_each_time(modules: Modules, device: str) -> None:
     assert len(found) == len(columns) == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("across", [1, 4])
 def test_each_schedule_of_rows(modules: Modules, device: str, across: int) -> None:
     for rows, cols in ((1, 1), (7, 640), (5, 2100)):
@@ -230,6 +236,7 @@ def test_each_schedule_of_rows(modules: Modules, device: str, across: int) -> No
 ARG = {"largest": ({}, np.argmax), "smallest": ({"JOIN": "first_smallest", "EMPTY": np.inf}, np.argmin)}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", ["f16", "bf16", "f32", "f64", "s8", "s32"])
 @pytest.mark.parametrize("name", list(ARG))
 def test_where_the_extreme_is(modules: Modules, device: str, name: str, dtype: str) -> None:

@@ -16,6 +16,7 @@ SMALL = {"rows": 2, "n": 300, "m": 40}
 EXAMPLES = [(path.name, i) for path in sorted(SAMPLES.glob("*.tile")) for i in range(len(loaded(path).examples))]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "index"), EXAMPLES)
 def test_every_stage_of_a_sample_agrees(name: str, index: int) -> None:
     program = loaded(SAMPLES / name)

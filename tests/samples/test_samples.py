@@ -77,6 +77,7 @@ def examples() -> list[tuple[str, int]]:
     return [(path.name, i) for path in sorted(SAMPLES.glob("*.tile")) for i in range(len(loaded(path).examples))]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "index"), examples())
 def test_examples_pass_for_all_types(name: str, index: int) -> None:
     """Of the first types as it is written, with what it says of its code; of the others with fewer rows."""
@@ -89,6 +90,7 @@ def test_examples_pass_for_all_types(name: str, index: int) -> None:
         check(program, example, [*types, *small], "emulator")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "shape"), some([(name, shape) for name in SHAPES for shape in SHAPES[name]], 2))
 def test_boundary_shapes(name: str, shape: str) -> None:
     program, names = loaded(SAMPLES / name), {word.partition("=")[0] for word in shape.split()}

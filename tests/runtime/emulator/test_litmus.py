@@ -31,6 +31,7 @@ def outcome(test: suite.Litmus, seed: int) -> np.ndarray:
     return setting.outs
 
 
+@pytest.mark.long
 @seeds
 @every_test
 def test_the_verdict(test: suite.Litmus, seed: int) -> None:
@@ -57,6 +58,7 @@ def test_names_and_conditions() -> None:
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "benchmarks"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["message passing: release and acquire", "barrier: bar.sync", "lock: tickets"])
 def test_the_driver(name: str, device: str) -> None:
     import litmus

@@ -200,6 +200,7 @@ def test_special_registers_in_three_dimensions() -> None:
     np.testing.assert_array_equal(y[: 24 * 6], words(24 * 6))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_a_spin_lock_among_all_threads_and_more_blocks_than_a_wave_has(seed: int) -> None:
     """Each thread takes the lock in turn: this ends only if the holder always gets to run."""

@@ -69,6 +69,7 @@ def test_sub_is_add_of_the_negated_operand(dtype):
         assert_bits(result, expected, dtype, (a, b))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", FORMATS)
 def test_fma_on_all_triples_of_special_values(dtype):
     values = specials(dtype)

@@ -108,6 +108,7 @@ def first_race(steps: list[Step], blocks: int, threads: int) -> int | None:
     return None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_the_first_race_is_the_same(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Delays, "late", lambda *_: None)  # else a load may acquire less than in the reference's run

@@ -19,6 +19,7 @@ def some_of(name: str) -> list[str]:
     return found[KERNELS.index(name) % 3 :: EACH]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [name for name in KERNELS if name not in LONG])
 def test_a_change_of_the_synchronisation_is_found(name: str) -> None:
     text, run = case(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -73,12 +74,15 @@ def folded(modules: Graph, room_of: Callable[[str], str]) -> Graph:
 
 def circles(arrows: Graph) -> list[tuple[str, ...]]:
     """The sets of nodes that reach each other (after Warshall)."""
-    reached = {node: set(others) for node, others in arrows.items()}
-    for middle in arrows:
-        for others in reached.values():
-            if middle in others:
-                others |= reached[middle]
-    return sorted({tuple(sorted(n for n in reached[node] if node in reached[n])) for node in arrows} - {()})
+    bits = {node: 1 << at for at, node in enumerate(arrows)}  # sets take 2 s for all modules
+    reached = {node: sum(bits[other] for other in {*others}) for node, others in arrows.items()}
+    for middle, bit in bits.items():
+        for node, others in reached.items():
+            if others & bit:
+                reached[node] = others | reached[middle]
+    on_one = [node for node in arrows if reached[node] & bits[node]]
+    together = ({n for n in on_one if reached[node] & bits[n] and reached[n] & bits[node]} for node in on_one)
+    return sorted({tuple(sorted(each)) for each in together})
 
 
 def room(module: str) -> str:
@@ -156,9 +160,10 @@ def test_functions_are_short(module: Path) -> None:
 
 def test_no_two_classes_have_one_name() -> None:
     """Whoever looks for a name lands in the right room."""
-    trees = (ast.parse((ROOT / module).read_text()) for module in MODULES)
-    names = Counter(node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
-    assert not {name for name, count in names.items() if count > 1}
+    # Their lines and not their trees, of which all take 2.6 s.
+    texts = ((ROOT / module).read_text() for module in MODULES)
+    names = Counter(name for text in texts for name in re.findall(r"^ *class (\w+)[(:]", text, re.M))
+    assert len(names) > 500 and not {name for name, count in names.items() if count > 1}
 
 
 HEAVY = ("cuda", "llvmlite", "dsl.runtime.emulator", "torch", "jax", "cupy")

@@ -51,7 +51,10 @@ def test_no_renamed_word_is_left(what: str) -> None:
             continue
         if what == "a property in a document" and path.suffix != ".md":
             continue
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        text = path.read_text(encoding="utf-8")
+        if not pattern.search(text):  # in a tenth of the time that its lines take
+            continue
+        for number, line in enumerate(text.splitlines(), 1):
             if pattern.search(line) and "cp.async.bulk" not in line:
                 found.append(f"{name}:{number}: {line.strip()[:100]}")
     assert not found, "\n".join(found[:40])

@@ -33,6 +33,11 @@ def some(cases: Iterable[Case], every: int) -> list[Case]:
     return [*cases][:: 1 if is_whole() else every]
 
 
+def draws(count: int) -> int:
+    """So many examples that hypothesis draws with DSL_WHOLE=1, else half: each run draws others."""
+    return count if is_whole() else count // 2
+
+
 def note_command(config: pytest.Config) -> None:
     """Leaves word for the workers whether the command names nothing: they get the folders of `testpaths` as arguments,
     as if somebody had named these."""

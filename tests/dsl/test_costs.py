@@ -460,6 +460,7 @@ def test_schedules_of_two_calls_are_no_rivals() -> None:
     assert step.request.schedule == "small" and step.arguments[1].name == "x"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("n", "k", "dtype", "most"), [(4096, 4096, "bf16", 24), (8192, 8192, "f16", 17), (11008, 4096, "bf16", 18)]
 )

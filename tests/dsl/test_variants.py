@@ -176,6 +176,7 @@ def test_each_candidate_is_bound_and_lowered_once(counted_calls: dict[str, int])
 BOX, COPY = "cp.async.bulk.tensor.2d.shared", "cp.async.ca.shared"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("extent", "k", "schedule", "operands", "lowered"),
     [(8192, 8192, "wgmma", BOX, 1), (8192, 8194, "wgmma", COPY, 1), (8192, 8193, "stream_k", None, 5),
@@ -224,6 +225,7 @@ def test_a_kernel_that_asks_for_less_serves_those_alone_that_have_it() -> None:
         assert y.tolist() == [2 * extent - 1 for extent in extents]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sample", ["matmul", "softmax", "layer_norm", "attention"])
 def test_a_schedule_of_an_earlier_call_has_the_same_code(sample: str) -> None:
     """If all expressions that a schedule reads have the values of an earlier call, so have constants and properties."""

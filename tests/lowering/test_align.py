@@ -147,6 +147,7 @@ def test_rows_that_are_reduced_are_aligned_by_themselves() -> None:
     assert not [key for key in kernel.variant.function.choices.keyed() if key.startswith("align.")]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", BODIES)
 def test_each_stage_means_the_same(name: str) -> None:
     for lines in ("align v: 8", "align v: 8\n    loop v, 1: 128\n    stage v: shared")[name == IN_PARTS :]:
@@ -326,6 +327,7 @@ def test_vectors_of_all_rows_are_read_16_bytes_at_a_time(way: str, dtype: str) -
     assert len(blocks) >= 4 and len(blocks) % 2 == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("way", ["loop v, 1: static 64", "loop v, 1: 64\n    stage v: shared", "loop v, 1: 64"])
 def test_rows_that_are_written_in_place(way: str) -> None:
     text = """

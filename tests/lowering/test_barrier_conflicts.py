@@ -11,7 +11,7 @@ from dsl.lowering.known.affine import Affine
 from dsl.lowering.layouts.layout import Layout
 from dsl.lowering.passes.barriers.threads import images, owners, scope_by_algebra
 from dsl.lowering.passes.barriers.touches import Touch
-from tests.whole import is_whole
+from tests.whole import draws
 
 MEMORY = Value(SharedType((4096,), F32), name="s")
 WARPS = 4
@@ -54,7 +54,7 @@ def enumerated(a: Touch, b: Touch) -> str | None:
     return "block" if any(s >> 5 != t >> 5 for s, t in met) else "warp"
 
 
-@settings(max_examples=150 if is_whole() else 75)
+@settings(max_examples=draws(150))
 @given(pairs())
 def test_algebra_equals_enumeration(pair: tuple[Touch, Touch]) -> None:
     both = images(*pair)

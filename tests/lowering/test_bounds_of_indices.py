@@ -19,12 +19,12 @@ from dsl.lowering.known.bounds import Bounds
 from dsl.lowering.known.facts import Analysis
 from dsl.lowering.known.forms import plus
 from dsl.lowering.ops import OPS
-from tests.whole import is_whole
+from tests.whole import draws
 
 LOC = Loc(Source("test.tile", " "), 0, 1)
 SCALAR = TileType((), INDEX)
 DIMS = ("m", "n")
-PAIRS, STATEMENTS = (500, 1800) if is_whole() else (250, 900)
+PAIRS, STATEMENTS = draws(500), draws(1800)
 BINARY = ("add", "add", "sub", "mul", "floordiv", "mod", "minimum", "maximum")
 MEANING: dict[str, Any] = {
     "add": lambda a, b: a + b,

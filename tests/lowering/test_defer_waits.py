@@ -39,6 +39,7 @@ def product(*lines: str, stages: int = 5) -> str:
     return text(64, 64, 64, 4, "stage a, b: tma", f"pipeline p: {stages}", *lines)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("lines", LINES)
 @pytest.mark.parametrize("k", [64, 320, 584])

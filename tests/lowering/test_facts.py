@@ -24,6 +24,7 @@ from dsl.lowering.known.forms import linear
 from dsl.lowering.known.listed_offsets import ListedOffsets
 from dsl.lowering.ops import OPS
 from tests.compile_and_run import compile_kernel
+from tests.whole import draws
 
 LOC = Loc(Source("test.tile", " "), 0, 1)
 INTEGERS = [d for d in DTYPES.values() if d.is_int]
@@ -251,14 +252,14 @@ def reshaped(draw: st.DrawFn, ir: Builder, a: Value) -> Value:
     return ir.reshape(a, draw(st.sampled_from(shapes)))
 
 
-@settings(max_examples=800)
+@settings(max_examples=draws(800))
 @given(kernels())
 def test_every_claim_holds(kernel: Kernel) -> None:
     for value, elements in run(kernel).items():
         check(kernel.facts(value), elements)
 
 
-@settings(max_examples=100)
+@settings(max_examples=draws(100))
 @given(st.integers(-20, 20), st.integers(-20, 20), st.integers(-6, 6).filter(bool), st.sampled_from([INDEX, S32]))
 def test_a_counter_stays_within_its_claims(start: int, stop: int, step: int, dtype: DType) -> None:
     kernel = Kernel()
@@ -369,7 +370,7 @@ def test_zero_is_divisible_by_everything() -> None:
 # ---- sums -----------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=200)
+@settings(max_examples=draws(200))
 @given(kernels())
 def test_a_linear_form_has_the_value_of_what_it_stands_for(kernel: Kernel) -> None:
     """Index arithmetic does not overflow, so its linear form is exact."""
@@ -381,7 +382,7 @@ def test_a_linear_form_has_the_value_of_what_it_stands_for(kernel: Kernel) -> No
         assert constant + sum(k * int(known[v]) for v, k in terms.items()) == int(elements)
 
 
-@settings(max_examples=300)
+@settings(max_examples=draws(300))
 @given(kernels())
 def test_told_offsets_are_the_elements(kernel: Kernel) -> None:
     """Of tiles of indices: as functions of coordinates, and listed one by one. Modulo 2^32: an s32 that becomes an
@@ -443,8 +444,9 @@ NUMPY = {
 WIDTHS = {d: np.dtype(f"{'u' if d.kind == 'unsigned' else ''}int{d.bits}") for d in INTEGERS if d is not INDEX}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", WIDTHS, ids=str)
-@settings(max_examples=150)
+@settings(max_examples=draws(150))
 @given(data=st.data())
 def test_constants_fold_to_what_numpy_gives(dtype: DType, data: st.DataObject) -> None:
     """Every operation on two constants, wrapping around as the type does."""
@@ -468,7 +470,7 @@ def test_constants_fold_to_what_numpy_gives(dtype: DType, data: st.DataObject) -
         assert negated == np.negative(WIDTHS[dtype].type(a))
 
 
-@settings(max_examples=200)
+@settings(max_examples=draws(200))
 @given(kernels())
 def test_identities_keep_the_value(kernel: Kernel) -> None:
     """x + 0, x * 1, 0 * x, x // 1, x % 1, min(x, x): what folding returns equals what it replaces."""
@@ -505,7 +507,7 @@ def test_identities_keep_the_value(kernel: Kernel) -> None:
                     assert all(x == number for x in expected), name
 
 
-@settings(max_examples=300)
+@settings(max_examples=draws(300))
 @given(kernels())
 def test_what_facts_decide_is_so(kernel: Kernel) -> None:
     """Comparisons and multiples folded by facts have the value of the operations that they replace."""

@@ -118,6 +118,7 @@ def test_taps_see_one_box(name: str, stored: bool, device: str) -> None:
     assert ("bulk_group [" in made.ptx) == stored
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("again", ["once", "always"])
 @pytest.mark.parametrize("name", ["many tiles a block", "two iterations of channels"])
 def test_all_stages_mean_the_same(name: str, again: str) -> None:
@@ -190,6 +191,7 @@ def test_threads_copy_no_halo(tmp_path: Path) -> None:
         module.asked.check()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("again", "at_once"), [("once", 9), ("always", 0)])
 def test_what_all_rounds_copy_is_copied_once(again: str, at_once: int) -> None:
     """Behind the first wait for a free stage, and ahead of the loops, stand those that are done once."""

@@ -61,6 +61,7 @@ def waits(kernel: Any) -> dict[str, int | None]:
     return {op.results[0].name or "": op.attrs.get("pending") for op in found}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("s", "t"), [(320, 200), (72, 128)])
 def test_products_run_beyond_the_waits_of_earlier_ones(s: int, t: int) -> None:
     """The wait for `value`, whose left operand lies in registers, stays ahead of the next product."""

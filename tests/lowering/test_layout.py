@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from dsl.lowering.layouts import layout
 from dsl.lowering.layouts.layout import BasisSpan, Layout, LayoutError, apply, bits_of
+from tests.whole import draws
 
 SHAPES = [(1,), (2,), (64,), (4, 8), (8, 1, 4), (2, 2, 2, 2), (16, 4), (1, 1)]
 Thread = tuple[int, int]
@@ -299,7 +300,7 @@ def relatives(draw: st.DrawFn) -> tuple[Layout, Layout]:
     return have, Layout.registers(have.shape, register, have.lane, have.warp)
 
 
-@settings(max_examples=200)
+@settings(max_examples=draws(200))
 @given(relatives())
 def test_registers_of_finds_each_element_in_its_own_thread(pair: tuple[Layout, Layout]) -> None:
     """One renaming of registers for all threads, where there is one."""

@@ -166,6 +166,7 @@ def test_a_ring_leaves_room_for_that_of_the_next_loop(second: int, stages: tuple
     assert tuple(each.stages for each in reversed(made.header.pipelines)) == stages
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("second", "ways"), [(64, "tma tma"), (16, "tma shared"), (128, "shared shared")])
 def test_by_rule_loops_one_after_another_have_boxes_if_three_stages_of_each_fit(second: int, ways: str) -> None:
     """A stage of the first loop has 32 KB. At 128, one of the second has 64: three of each have 288 of 227. At 16, the

@@ -119,6 +119,7 @@ def test_runs_of_rows_lie_as_they_do_in_memory() -> None:
     assert held == [(3, 2, 64, 32), (3, 2, 32, 32)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("lines", ["pipeline c, t: 3", "pipeline c, t: 1", "split c: 2\n    stage z: registers"])
 @pytest.mark.parametrize("z", ["shared", "registers"])
 def test_what_follows_a_loop_is_copied_before_it(lines: str, z: str) -> None:

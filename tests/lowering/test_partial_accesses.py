@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.compile_and_run import NUMPY, Kernel, compile_kernel, launch, run
+from tests.whole import draws
 
 RANDOM = np.random.default_rng(11)
 VECTOR = {"u8": 16, "f16": 8, "f32": 4, "f64": 2}  # elements of 16 bytes
@@ -128,7 +129,7 @@ def scalars_of(data: Any, shape: tuple[int, int]) -> dict[str, int]:
     return {"a": data.draw(near), "b": data.draw(near), "m": data.draw(st.integers(-1, shape[0] + 1))}
 
 
-@settings(max_examples=60)
+@settings(max_examples=draws(60))
 @given(program=programs([*MASKS, *OTHERS]), data=st.data())
 def test_loads_and_stores_under_any_mask(program: tuple[str, str, str], data: Any) -> None:
     dtype, mask, layout = program

@@ -140,6 +140,7 @@ def test_a_ring_goes_on_through_the_three_loops_of_a_window(stages: int, unroll:
         assert np.array_equal(args["c"], kept @ args["b"].T.astype(np.float32)), (m, k, left, right)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("unroll", [2, 3, 4])
 @pytest.mark.parametrize("stages", [2, 3, 5])
 def test_rounds_of_several_leave_copies_for_the_second_loop(stages: int, unroll: int) -> None:

@@ -55,6 +55,7 @@ def test_any_number_of_lanes_has_a_row(lanes: int, vector: int, cols: int) -> No
         check("softmax", args, arguments(count, cols, "f16"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", BODIES)
 def test_each_stage_means_the_same(name: str) -> None:
     program = parse_program(text_of(name, LINES))

@@ -48,6 +48,7 @@ def given(type: str, rows: int, cols: int) -> dict[str, np.ndarray]:
     return {"y": np.zeros_like(x), "x": x, "weight": weight}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(("type", "rows"), [("f32", 301), ("f16", 150)])
 def test_blocks_take_rows_in_turn(way: str, type: str, rows: int) -> None:

@@ -394,6 +394,7 @@ schedule s of columns:
     assert np.array_equal(args["y"], x.sum(1))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("parts", [6, "stream"])
 def test_verify_compares_pairs(parts: int | str) -> None:
     x = np.random.default_rng(0).standard_normal((2, 900)).astype(np.float32)

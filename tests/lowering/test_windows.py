@@ -234,6 +234,7 @@ schedule boxes of f:
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("rows", [1, 2, 4, 8, 16])
 def test_boxes_of_few_rows(rows: int, device: str) -> None:

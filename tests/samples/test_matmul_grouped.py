@@ -15,6 +15,7 @@ from dsl.values.element_types import narrow, widen
 SAMPLE = Path(__file__).parents[2] / "samples" / "matmul_grouped.tile"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("schedule", ["tile", "tma"])
 @pytest.mark.parametrize("dtype", ["f16", "bf16"])
 @pytest.mark.parametrize("ends", [[300], [0, 100, 100, 229, 290], [1, 2, 3, 130, 131, 260], [*range(0, 300, 2)]])

@@ -15,6 +15,7 @@ from dsl.values.element_types import narrow, widen
 SAMPLE = Path(__file__).parents[2] / "samples" / "matmul_scaled.tile"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("schedule", "out"), [("tile", "f16"), ("tma", "bf16"), ("tma", "f32")])
 @pytest.mark.parametrize("dtype", ["e4m3", "e5m2"])
 @pytest.mark.parametrize("shape", [(132, 200, 256), (4, 128, 128), (256, 130, 896)])

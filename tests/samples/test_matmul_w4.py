@@ -15,6 +15,7 @@ from dsl.values.element_types import narrow, widen
 SAMPLE = Path(__file__).parents[2] / "samples" / "matmul_w4.tile"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("schedule", ["tile", "tma"])
 @pytest.mark.parametrize("dtype", ["f16", "bf16"])
 @pytest.mark.parametrize("shape", [(1, 64, 256), (40, 136, 1024), (130, 200, 384)])

@@ -24,6 +24,7 @@ CALLS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", CALLS)
 def test_one_pass(name: str, device: str) -> None:
     type, rows, cols, schedule, constants = CALLS[name]

@@ -122,6 +122,7 @@ SCHEDULES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", OPERATIONS)
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_every_schedule_by_its_name(modules, device, schedule, name):

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from dsl.runtime.emulator import integers
 from dsl.runtime.emulator.code import DTYPES
 from dsl.runtime.emulator.instructions.comparison import comparison
+from tests.whole import draws
 
 ARITHMETIC = ["s16", "u16", "s32", "u32", "s64", "u64"]
 WIDE = ["s32", "u32", "s64", "u64"]
@@ -114,7 +115,7 @@ def test_carries(dtype):
             assert out.tolist() == [p + u + one >> bits == 1 for p, u in zip(products, c, strict=True)]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=draws(100), deadline=None)
 @given(st.integers(0, 2**128 - 1), st.integers(0, 2**128 - 1))
 def test_carry_chain_adds_and_subtracts_128_bits(a, b):
     words = [(array([a >> s], 32), array([b >> s], 32)) for s in range(0, 128, 32)]

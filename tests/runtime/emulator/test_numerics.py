@@ -31,6 +31,7 @@ from ieee754 import (
 from dsl.runtime.emulator import numerics
 from dsl.runtime.emulator.approximations import approximate, div_approx, div_full
 from dsl.runtime.emulator.conversions import convert
+from tests.whole import draws
 
 BINARY = {"add": reference_add, "mul": reference_mul, "div": reference_div}
 
@@ -114,7 +115,7 @@ def test_fma_on_hard_triples(dtype, mode):
 
 
 @pytest.mark.parametrize("dtype", FORMATS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=draws(60), deadline=None)
 @given(data=st.data(), mode=st.sampled_from(MODES))
 def test_fma_rounds_once(dtype, data, mode):
     pattern = st.integers(0, (1 << width(dtype)) - 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
+import dsl
 from dsl.examples.one_kernel import LaunchSettings
 from dsl.examples.overrides import resolve
 from dsl.examples.run import run_example
@@ -16,6 +17,12 @@ from dsl.text.tree import Example, Name, walk
 def loaded(path: Path) -> Program:
     """The program of a file, read once by a worker: of calls, too, many share one."""
     return load(path)
+
+
+@cache
+def module_of(path: Path, device: str, arch: str | None = None) -> dsl.Module:
+    """The module of a file on a device: its tests share what they compile."""
+    return dsl.load(path, device=device, arch=arch)
 
 
 def check(

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-import dsl
 from dsl.values import reference
+from tests.run_examples import module_of
 
 SAMPLES = Path(__file__).parents[2] / "samples"
 
 
 @pytest.fixture(scope="module")
 def module() -> Any:
-    return dsl.load(SAMPLES / "attention_backward.tile", device="emulator")
+    return module_of(SAMPLES / "attention_backward.tile", "emulator")
 
 
 def normal(*shape: int) -> np.ndarray:
@@ -69,7 +69,7 @@ def test_gradients_of_views_have_the_same_bits_each_time(module: Any) -> None:
 def test_nothing_is_seen_of_no_keys(device: str) -> None:
     """By as many blocks as boxes would serve: arrays without elements have no tensor maps."""
     q, none, lse = normal(2, 66, 128, 64), normal(2, 66, 0, 64), np.zeros((2, 66, 128), np.float32)
-    module = dsl.load(SAMPLES / "attention_backward.tile", device=device)
+    module = module_of(SAMPLES / "attention_backward.tile", device)
     o, dq, dk = np.full_like(q, np.nan), np.full_like(q, np.nan), np.zeros_like(none)
     module.attention(o, q, none, none, 0.125, lse)
     module.attention_backward(dq, dk, dk.copy(), q, none, none, o, q, lse, 0.125)

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import dsl
 from dsl.kernels.variant import stride_class
 from dsl.lowering.ir.function import walk
 from dsl.lowering.ir.location import TileError
@@ -19,6 +18,7 @@ from dsl.lowering.layouts.layout import row_major
 from dsl.runtime.errors import LaunchError
 from dsl.values.element_types import narrow, widen
 from dsl.values.facts import ArrayFacts
+from tests.run_examples import module_of
 
 SAMPLE = Path(__file__).parents[2] / "samples" / "decode.tile"
 Arrays = dict[str, Any]
@@ -90,7 +90,7 @@ def wanted(args: Arrays) -> np.ndarray:
 @pytest.mark.parametrize("seed", range(4))
 def test_all_forms_of_a_cache(seed: int, cached: str, arch: str) -> None:
     args = drawn(seed, cached)
-    module = dsl.load(SAMPLE, device="emulator", arch="sm_89" if (arch, cached) == ("sm_80", "e4m3") else arch)
+    module = module_of(SAMPLE, "emulator", "sm_89" if (arch, cached) == ("sm_80", "e4m3") else arch)
     module.attention_of_few(**args)
     unit = 2.0**-8 if args["o"].dtype != np.float16 else 2.0**-11
     found, right = widen(args["o"]).astype(np.float64), wanted(args)
@@ -101,7 +101,7 @@ def test_all_forms_of_a_cache(seed: int, cached: str, arch: str) -> None:
 @pytest.mark.parametrize("form", [{"p": 16, "paged": 1}, {"paged": 0, "window": 70}, {"paged": 1, "window": 50}])
 def test_parts_of_pages_and_windows(shares: int, form: dict[str, int]) -> None:
     args = drawn(1, "f16", **form)
-    dsl.load(SAMPLE, device="emulator", arch="sm_90a").attention_of_few(**args, SHARES=shares)
+    module_of(SAMPLE, "emulator", "sm_90a").attention_of_few(**args, SHARES=shares)
     assert np.abs(widen(args["o"]) - wanted(args)).max() < 2e-2
 
 
@@ -115,7 +115,7 @@ def test_keys_before_the_window_are_not_read(shares: int) -> None:
     args["v"][args["pages"][:, :first]] = np.nan
     args["v"][args["pages"][:, first:]] = 1.0
     assert first > 1
-    dsl.load(SAMPLE, device="emulator", arch="sm_90a").attention_of_few(**args, SHARES=shares)
+    module_of(SAMPLE, "emulator", "sm_90a").attention_of_few(**args, SHARES=shares)
     assert np.abs(widen(args["o"]) - 1.0).max() < 1e-2
 
 
@@ -123,7 +123,7 @@ def test_keys_before_the_window_are_not_read(shares: int) -> None:
 @pytest.mark.parametrize("cached", ["f16", "s8", "e4m3"])
 def test_keys_are_copied_ahead(cached: str, arch: str) -> None:
     """In words of 16 bytes."""
-    module = dsl.load(SAMPLE, device="emulator", arch=arch)
+    module = module_of(SAMPLE, "emulator", arch)
     q = ArrayFacts((4, 32, 1, 128), "f16", 16, stride_class(row_major((4, 32, 1, 128))))
     scales = ArrayFacts((8,), "f32", 16)
     for k, pages in (((4, 8, 4096, 128), None), ((300, 8, 32, 128), ArrayFacts((4, 64), "s32", 16))):
@@ -144,11 +144,11 @@ WRONG = {
 @pytest.mark.parametrize("told", WRONG)
 def test_wrong_calls_are_told_what_is_required(told: str) -> None:
     with pytest.raises(TileError, match=re.escape(told)):
-        dsl.load(SAMPLE, device="emulator").attention_of_few(**drawn(2, "f16", **WRONG[told]))
+        module_of(SAMPLE, "emulator").attention_of_few(**drawn(2, "f16", **WRONG[told]))
 
 
 def test_other_wrong_calls() -> None:
-    args, module = drawn(2, "f16", paged=0), dsl.load(SAMPLE, device="emulator", arch="sm_80")
+    args, module = drawn(2, "f16", paged=0), module_of(SAMPLE, "emulator", "sm_80")
     with pytest.raises(TileError, match="heads % kv_heads == 0"):
         heads = [np.repeat(args[name], 3, 1)[:, : 2 * args["k"].shape[1] + 1] for name in ("k", "v")]
         module.attention_of_few(**{**args, "k": heads[0], "v": heads[1]})

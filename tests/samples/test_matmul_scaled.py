@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import dsl
 from dsl.lowering.ir.types import DTYPES
 from dsl.runtime import device_facts
 from dsl.values.element_types import narrow, widen
+from tests.run_examples import module_of
 
 SAMPLE = Path(__file__).parents[2] / "samples" / "matmul_scaled.tile"
 
@@ -29,7 +29,7 @@ def test_products_are_numpys(device, schedule, out, dtype, shape):
     sa = (random.random((k // 128, m)) + 0.5).astype(np.float32)
     sb = (random.random((-(-n // 128), k // 128)) + 0.5).astype(np.float32)
     c = narrow(np.full((m, n), np.nan), DTYPES[out])
-    module = dsl.load(SAMPLE, device=device)
+    module = module_of(SAMPLE, device)
     module.by_blocks(c, a, b, sa, sb, schedule=schedule)
     x = widen(a).astype(np.float64) * np.repeat(sa.T, 128, 1)
     y = widen(b).astype(np.float64) * np.repeat(np.repeat(sb, 128, 0)[:n], 128, 1)
@@ -42,5 +42,5 @@ def test_no_product_is_zeros(device):
     """Of many tiles, which boxes would bring: an array without elements has no tensor map."""
     a, sa = narrow(np.zeros((2048, 0)), DTYPES["e4m3"]), np.zeros((0, 2048), np.float32)
     c, sb = np.full((2048, 2048), np.nan, np.float32), np.zeros((16, 0), np.float32)
-    dsl.load(SAMPLE, device=device).matmul_scaled(c, a, a, sa, sb)
+    module_of(SAMPLE, device).matmul_scaled(c, a, a, sa, sb)
     assert not c.any()

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import dsl
 from dsl.lowering.ir.types import DTYPES
 from dsl.runtime import device_facts
 from dsl.values.element_types import narrow, widen
+from tests.run_examples import module_of
 
 SAMPLE = Path(__file__).parents[2] / "samples" / "matmul_w4.tile"
 
@@ -29,7 +29,7 @@ def test_products_are_numpys(device, schedule, dtype, shape):
     x, scale = (narrow(random.standard_normal(each), DTYPES[dtype]) for each in ((m, k), (k // 128, n)))
     w = random.integers(0, 256, (n, k // 2)).astype(np.uint8)
     c = narrow(np.full((m, n), np.nan), DTYPES[dtype])
-    dsl.load(SAMPLE, device=device).quantised(c, x, w, scale, schedule=schedule)
+    module_of(SAMPLE, device).quantised(c, x, w, scale, schedule=schedule)
     fours = np.stack([w & 15, w >> 4], 2).reshape(n, k).astype(np.float64) - 8
     weights = fours * np.repeat(widen(scale).T.astype(np.float64), 128, 1)
     wanted, most = widen(x) @ weights.T, np.abs(widen(x)) @ np.abs(weights).T
@@ -41,5 +41,5 @@ def test_no_product_is_zeros(device, m, n):
     """It was refused: no block had an iteration, and an array without elements has no tensor map."""
     c = np.full((m, n), np.nan, np.float16)
     w = np.zeros((n, 0), np.uint8)
-    dsl.load(SAMPLE, device=device).matmul_w4(c, np.zeros((m, 0), np.float16), w, np.zeros((0, n), np.float16))
+    module_of(SAMPLE, device).matmul_w4(c, np.zeros((m, 0), np.float16), w, np.zeros((0, n), np.float16))
     assert not c.any()

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import dsl
 from dsl.values.facts import ArrayFacts
 from tests.compile_and_run import NUMPY
+from tests.run_examples import module_of
 
 SAMPLE = Path(__file__).parents[2] / "samples" / "layer_norm.tile"
 CALLS = {
@@ -34,7 +34,7 @@ def test_one_pass(name: str, device: str) -> None:
     wide = x.astype(np.float64)
     mean, rstd = wide.mean(1), 1.0 / np.sqrt(wide.var(1) + 1e-5)
     p, q, dx = np.zeros((blocks, cols), np.float32), np.zeros((blocks, cols), np.float32), np.zeros_like(x)
-    module = dsl.load(SAMPLE, device=device, arch="sm_90a" if device == "emulator" else None)
+    module = module_of(SAMPLE, device, "sm_90a" if device == "emulator" else None)
     kernel = module.compile("with_sums", schedule=schedule, T=type, cols=cols, blocks=blocks, **constants)
     kernel(dx, p, q, dy, x, weight, mean.astype(np.float32), rstd.astype(np.float32))
     n, d = (wide - mean[:, None]) * rstd[:, None], dy.astype(np.float64)
@@ -61,7 +61,7 @@ def test_one_pass(name: str, device: str) -> None:
     ],
 )
 def test_which_way_a_call_takes(rows: int, cols: int, arch: str, kernel: str, blocks: int | None) -> None:
-    module = dsl.load(SAMPLE, device="emulator", arch=arch)
+    module = module_of(SAMPLE, "emulator", arch)
     x, w, of_row = ArrayFacts((rows, cols), "f16"), ArrayFacts((cols,), "f16"), ArrayFacts((rows,), "f32")
     given = {"dx": x, "dy": x, "x": x, "mean": of_row, "rstd": of_row, "weight": w, "w": w, "b": w}
     step = module.layer_norm_backward.planner(given).plan().steps[0]

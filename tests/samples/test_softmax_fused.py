@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import dsl
 from dsl.runtime.errors import LaunchError
 from tests.philox import philox
+from tests.run_examples import module_of
 
 SAMPLE = Path(__file__).parents[2] / "samples" / "softmax_fused.tile"
 SCHEDULES = ("lanes", "piece", "block", "whole", "stream")
@@ -32,7 +32,7 @@ def softmax(x: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
 @pytest.mark.parametrize("columns", [1, 33, 1000, 1023, 2049])
 def test_dropout_and_its_gradient(device, columns, dtype):
-    module, random = dsl.load(SAMPLE, device=device), np.random.default_rng(columns)
+    module, random = module_of(SAMPLE, device), np.random.default_rng(columns)
     x, dout = (random.standard_normal((ROWS, columns)).astype(dtype) for _ in range(2))
     keep = (random.random((ROWS, columns)) > 0.2).astype(np.uint8)
     keep[:, 0] = 1
@@ -62,7 +62,7 @@ def test_dropout_and_its_gradient(device, columns, dtype):
 @pytest.mark.parametrize("scale", [-0.5, 0.0, -0.0, 1e-40])
 def test_any_scale(device, scale, dtype):
     """What the mask drops is -inf under a scale of any sign, and of none."""
-    module, random = dsl.load(SAMPLE, device=device), np.random.default_rng(1)
+    module, random = module_of(SAMPLE, device), np.random.default_rng(1)
     x = random.standard_normal((ROWS, 259)).astype(dtype)
     keep = (random.random(x.shape) > 0.2).astype(np.uint8)
     wanted = softmax(np.where(keep != 0, x.astype(float) * scale, -np.inf))
@@ -73,13 +73,13 @@ def test_any_scale(device, scale, dtype):
 
 
 def test_nothing_that_stays_is_refused(device):
-    module, x = dsl.load(SAMPLE, device=device), np.zeros((2, 16), np.float16)
+    module, x = module_of(SAMPLE, device), np.zeros((2, 16), np.float16)
     with pytest.raises(LaunchError, match="nothing stays"):
         module.scale_mask_softmax_dropout(np.empty_like(x), None, x, np.ones(x.shape, np.uint8), 1.0, 1.0, 1)
 
 
 def test_a_row_that_is_masked_whole_is_nan_as_numpys(device):
-    module = dsl.load(SAMPLE, device=device)
+    module = module_of(SAMPLE, device)
     x, keep = np.zeros((3, 40), np.float32), np.ones((3, 40), np.uint8)
     keep[1] = 0
     y = module.scale_mask_softmax(x, keep, 1.0)
@@ -88,7 +88,7 @@ def test_a_row_that_is_masked_whole_is_nan_as_numpys(device):
 
 def test_what_a_call_leaves_out_is_made(device):
     """`y` is optional for the kernel that the dispatch launches: a call without it stored nothing."""
-    module, x = dsl.load(SAMPLE, device=device), np.random.default_rng(0).standard_normal((3, 40)).astype(np.float32)
+    module, x = module_of(SAMPLE, device), np.random.default_rng(0).standard_normal((3, 40)).astype(np.float32)
     keep = np.ones(x.shape, np.uint8)
     y = module.scale_mask_softmax(x, keep, SCALE)
     assert np.abs(y - softmax(x.astype(float) * SCALE)).max() <= 2e-6

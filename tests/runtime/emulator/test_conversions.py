@@ -9,6 +9,7 @@ import pytest
 from ieee754 import FORMATS, MODES, array, decode, encode, number, patterns, specials, width
 
 from dsl.runtime.emulator.conversions import convert
+from tests.whole import some
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
@@ -147,7 +148,7 @@ def reference_to_integer(x, dst, mode, from_f64):
 def test_all_16_bit_floats_to_integers(src, mode):
     x = ALL16.view(FORMATS[src][2])
     values = convert(x, src, "f64").tolist()
-    for dst in ("s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64"):
+    for dst in some(("s8", "u8", "u16", "s16", "s32", "u32", "u64", "s64"), 2):
         expected = [reference_to_integer(v, dst, mode, False) for v in values]
         assert convert(x, src, dst, mode).tolist() == expected
 

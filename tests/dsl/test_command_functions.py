@@ -40,7 +40,6 @@ def printed(*words: Any) -> str:
 # ---- as the command ----
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("function", "options", "words", "as_json"),
     [

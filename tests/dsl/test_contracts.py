@@ -174,7 +174,6 @@ REGRESSIONS: list[tuple[str, str, Regression, str]] = [
 ]
 
 
-@pytest.mark.long
 @needs_assembler
 @pytest.mark.parametrize(
     ("text", "line", "regression", "told"),

@@ -95,7 +95,6 @@ def test_a_module_without_a_pass_has_kernels_of_its_own() -> None:
             module.asked.check()
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("command", ["run", "bench", "tune", "compile"])
 def test_commands_leave_a_pass_out(command: str, tmp_path: Path) -> None:
     """Without barriers the emulator finds a race: that the pass is out shows."""

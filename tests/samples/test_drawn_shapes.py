@@ -159,7 +159,6 @@ WRONG: list[tuple[str, str, str, dict[str, Any]]] = [
 """Calls that were errors; all of 16 bits, row-major."""
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(("name", "call", "arch", "dims"), WRONG)
 def test_calls_that_were_not_served_are(modules: Any, name: str, call: str, arch: str, dims: dict[str, Any]) -> None:
     """Operands of a product that are not staged; a row that fills shared memory to the byte beside sums; no columns;

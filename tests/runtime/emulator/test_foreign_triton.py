@@ -214,7 +214,6 @@ FAULTS = {
 }  # fmt: skip
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(("name", "seed"), in_turn(FAULTS))
 def test_faults_put_into_foreign_texts(name: str, seed: int) -> None:
     fault = FAULTS[name]

@@ -17,7 +17,6 @@ ENDLESS = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", ENDLESS)
 def test_a_loop_whose_state_comes_back_has_no_end(name: str) -> None:
     body = ENDLESS[name]

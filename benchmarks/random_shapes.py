@@ -159,6 +159,7 @@ ROWS = (
     "log_softmax",
     "softmax_backward",
     "log_softmax_backward",
+    "cross_entropy",
     "rmsnorm",
     "layer_norm",
     "layer_norm_backward",
@@ -183,7 +184,7 @@ def plain_rows(what: str, dtype: str, rows: int, cols: int) -> Case:
     x, g, out, theirs = (numbers(dtype, rows, cols) for _ in range(4))
     w, b, dw, db = (numbers(dtype, cols) for _ in range(4))
     mean, rstd = torch.empty(rows, device="cuda"), torch.empty(rows, device="cuda")
-    file = {"rmsnorm": "rmsnorm", "layer_norm": "layer_norm", "layer_norm_backward": "layer_norm"}.get(what)
+    file = what.removesuffix("_backward") if "softmax" not in what else None
     sample = dsl.load(SAMPLES / f"{file or ('softmax_backward' if 'backward' in what else 'softmax')}.tile")
     log, arrays = what.startswith("log"), 2
     if what in ("softmax", "log_softmax"):
@@ -194,6 +195,10 @@ def plain_rows(what: str, dtype: str, rows: int, cols: int) -> Case:
         arguments = (out, y, g)
         backward = aten._log_softmax_backward_data.out if log else aten._softmax_backward_data.out
         peer = partial(backward, g, y, 1, g.dtype, **{"out" if log else "grad_input": theirs})
+    elif what == "cross_entropy":
+        target = torch.randint(0, cols, (rows,), device="cuda")
+        arguments = (torch.empty(rows, device="cuda"), out, None, x, target, 1.0, -100)
+        peer = partial(cross_entropy, x.detach().requires_grad_(), target)
     elif what == "rmsnorm":
         arguments = (out, x, w, 1e-5)
         peer = partial(torch.nn.functional.rms_norm, x, (cols,), w, 1e-5)
@@ -218,11 +223,20 @@ def plain_rows(what: str, dtype: str, rows: int, cols: int) -> Case:
     return Case(what, dtype, {"rows": rows, "cols": cols}, moves, peers, right, sample, Call(what), arguments)
 
 
+def cross_entropy(x: Any, target: Any) -> Any:
+    """torch's gradient of the sum of all losses, from a forward and a backward pass."""
+    import torch
+
+    loss = torch.nn.functional.cross_entropy(x, target, reduction="none")
+    return torch.autograd.grad(loss, x, torch.ones_like(loss))
+
+
 def quack_rows(what: str, x: Any, g: Any, w: Any, b: Any, arguments: tuple[Any, ...]) -> Callable[[], Any] | None:
     """quack's operation on rows, compiled by one call. None if it is not installed, or refuses the operation."""
     import torch
 
     try:
+        from quack.cross_entropy import cross_entropy_fwd_out
         from quack.rmsnorm import _rmsnorm_fwd
         from quack.softmax import _softmax_backward, _softmax_fwd
     except ImportError:
@@ -231,6 +245,9 @@ def quack_rows(what: str, x: Any, g: Any, w: Any, b: Any, arguments: tuple[Any, 
     peers: dict[str, Callable[[], Any]] = {
         "softmax": partial(_softmax_fwd, x, theirs),
         "softmax_backward": partial(_softmax_backward, g, arguments[1], theirs),
+        "cross_entropy": lambda: cross_entropy_fwd_out(
+            x, arguments[4], None, torch.empty_like(arguments[0]), None, theirs, None
+        ),
         "rmsnorm": partial(_rmsnorm_fwd, x, w, theirs, eps=1e-5),
         "layer_norm": partial(_rmsnorm_fwd, x, w.float(), theirs, b.float(), eps=1e-5, is_layernorm=True),
     }

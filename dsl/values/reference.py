@@ -127,9 +127,9 @@ def mean(x: Array, axis: Axis = None, keepdims: bool = False) -> np.ndarray:
 
 
 def logsumexp(x: Array, axis: Axis = None, keepdims: bool = False) -> np.ndarray:
-    """log(sum(exp(x))). The result is -inf if all elements are -inf, and inf if one element is inf."""
+    """log(sum(exp(x))). The result is -inf if there is no element or all are -inf, and inf if one element is inf."""
     x = _floats(x)
-    most = np.max(x, axis=axis, keepdims=True)
+    most = np.max(x, axis=axis, keepdims=True, initial=-np.inf)
     shift = np.where(np.isfinite(most), most, 0.0)
     with np.errstate(divide="ignore"):
         out = np.log(np.exp(x - shift).sum(axis=axis, keepdims=True)) + shift

@@ -144,3 +144,7 @@ def test_attention():
     assert (short[:2] == 0).all() and np.isfinite(short).all(), "rows that see nothing are zero"
     none = np.zeros((0, 8))
     assert np.array_equal(ref.attention(q[0, 0], none, none), np.zeros((5, 8))), "without keys"
+
+
+def test_the_logarithm_of_no_exponentials_is_minus_infinity() -> None:
+    assert ref.logsumexp(np.zeros((2, 0)), axis=1).tolist() == [-np.inf, -np.inf]

@@ -143,6 +143,7 @@ DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
     ("softmax_rows", "block"): [{"rows": 8, "cols": 8192}, {"rows": 5, "cols": 4097}],
     ("softmax_rows", "whole"): [{"rows": 8, "cols": 20000}, {"rows": 5, "cols": 4097}],
     ("softmax_rows", "stream"): [{"rows": 8, "cols": 70000}, {"rows": 5, "cols": 4097}],
+    ("cross_entropy_rows", "piece"): [{"rows": 100, "cols": 45}],
     ("backward_rows", "piece"): [{"rows": 100, "cols": 45}],
     ("backward_rows", "lanes"): [{"rows": 8, "cols": 1024}, {"rows": 3, "cols": 77}],
     ("backward_rows", "block"): [{"rows": 8, "cols": 8192}, {"rows": 5, "cols": 4097}],

@@ -25,6 +25,10 @@ SHAPES = {
         "s=65 t=66 d=77 heads=1 kv_heads=1 batch=1",
     ],
     "conv1d.tile": ["n=0", "n=1", "n=2", "n=127", "n=128", "n=129", "n=1031"],
+    "cross_entropy.tile": [
+        "rows=0 cols=8", "rows=3 cols=1", "rows=5 cols=31", "rows=1 cols=33", "rows=2 cols=1025", "rows=2 cols=16392",
+        "rows=1 cols=40007",
+    ],
     "decode.tile": [
         "t=0 batch=1", "t=1 s=3 heads=3 kv_heads=3", "t=129 s=9 d=72", "p=16 most=9 d=128",
         "batch=0", "window=1", "window=599 s=1 d=40",

@@ -181,7 +181,7 @@ def _of_numpy(name: str) -> Meaning:
 
     def arrays(host: Host, loc: Loc, value: Any, axis: Any = None, keepdims: Any = False) -> Any:
         apply = reference.logsumexp if name == "logsumexp" else getattr(np, name)
-        return on_arrays.reduced(host, loc, value, axis, keepdims, name, apply, "numbers", False)
+        return on_arrays.reduced(host, loc, value, axis, keepdims, name, apply, "numbers", name == "logsumexp")
 
     return arrays
 

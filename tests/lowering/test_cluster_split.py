@@ -150,6 +150,32 @@ def test_a_function_that_mixes_columns_joins_whole_tiles() -> None:
     assert np.allclose(args["o"], 1) and kernel.variant.function.choices.keyed()["divide.j"].taken == "whole"
 
 
+OF_ITS_OWN = {
+    "a reduction": ("top = maximum(a[0], b[0])", "top = maximum(a[0], b[0]) + 0.0 * sum(a[1])"),
+    "a loop": ("top = maximum(a[0], b[0])", "top = a[0]\n    for q in range(2):\n        top = maximum(top, b[0])"),
+    "a branch that reads columns": (
+        "    return top",
+        "    c = a[2]\n    if max(a[0]) > 3.0:\n        c = a[2] * 1.0\n    return top",
+    ),
+}
+
+
+@pytest.mark.parametrize("way", OF_ITS_OWN)
+def test_a_function_with_loops_branches_and_reductions(way: str) -> None:
+    """Those that read no columns are computed whole, with their regions; they came without."""
+    old, new = OF_ITS_OWN[way]
+    text = (
+        SOFTMAX.format(parts="2, cluster")
+        .replace(old, new)
+        .replace("a[2] * x[", "c * x[" if "c =" in new else "a[2] * x[")
+    )
+    x, v = np.random.default_rng(1).standard_normal((20, 64), np.float32), np.ones((64, 32), np.float32)
+    args = {"o": np.zeros((20, 32), np.float32), "x": x, "v": v}
+    kernel_of(text, args).run(**args)
+    taken = compile_kernel(text, args).variant.function.choices.keyed()["divide.j"].taken
+    assert np.allclose(args["o"], 1) and taken == ("whole" if "columns" in way else "axis 1")
+
+
 TWO_WIDTHS = """
 def meet(a, b):
     return a[0] + b[0], a[1] + b[1]
@@ -203,6 +229,20 @@ def test_a_scalar_that_all_blocks_join_and_the_first_one_stores() -> None:
     args = {"out": np.zeros(3, np.float32), "x": x}
     found = kernel_of(TOTAL, args).run(**args)
     assert found.grid == (12, 1, 1) and not found.findings and np.array_equal(args["out"], x.sum(1))
+
+
+def test_what_stands_between_the_loop_and_a_reduction_reads_all_parts() -> None:
+    """It read the part of its block."""
+    text = TOTAL.replace("out: f32[rows]", "out: f32[rows], twice: f32[rows, N]")
+    text = text.replace("    s = zeros(f32[N])", "    s, t = zeros(f32[N]), zeros(f32[N])")
+    text = text.replace(
+        "        s = s + x[r, i : i + N]", "        v = load(x[r, i : i + N])\n        s, t = s + v, t + v"
+    )
+    text = text.replace("    out[r] = sum(s)", "    q = t * 2.0\n    twice[r, 0 : N] = q\n    out[r] = sum(s)")
+    x = np.arange(3 * 1024, dtype=np.float32).reshape(3, 1024) % 17
+    args = {"out": np.zeros(3, np.float32), "twice": np.zeros((3, 256), np.float32), "x": x}
+    kernel_of(text, args).run(**args)
+    assert np.array_equal(args["out"], x.sum(1)) and np.array_equal(args["twice"], 2 * x.reshape(3, 4, 256).sum(1))
 
 
 def test_tiles_and_scalars_are_given_together() -> None:

@@ -461,6 +461,68 @@ def test_a_function_joins_the_sums_of_a_product(parts: int | str) -> None:
     assert np.array_equal(args["c"], args["a"].astype(np.float32) @ args["b"].astype(np.float32).T)
 
 
+READS = """
+kernel sums(y: f32[rows, N], f: f32[rows], x: f32[rows, cols]; N = 32):
+    grid rows
+    r = block(0)
+    s, t = zeros(f32[N]), zeros(f32[N])
+    for j in range(0, cols, N):
+        w = load(x[r, j : j + N])
+        s, t = s + w, t + w
+    {behind}
+    def meet(a, b):
+        return (a * c + b * c) / c
+    s = joined(meet, s)
+    y[r, 0 : N] = s + t
+
+schedule s of sums:
+    warps = 1
+    split j: {parts}
+"""
+TOO_LATE = {
+    "c = sum(t)": "the function of 'joined' in line 12 reads 't', of which a block has only a part",
+    "c = t": "the function of 'joined' in line 12 reads 't', of which a block has only a part",
+    "f[r] = 2.0; c = f[r]": "reads what 'load' in line 10 gives, and the parts meet before that",
+    "c = atomic_add(f[r], 1.0)": "reads what 'atomic' in line 9 gives, and the parts meet before that",
+}
+
+
+@pytest.mark.parametrize("parts", [3, "stream", "2, cluster"])
+def test_a_function_reads_what_is_computed_behind_the_loop(parts: int | str) -> None:
+    """It was an internal error."""
+    x = np.arange(2 * 160, dtype=np.float32).reshape(2, 160) % 7
+    args = {"y": np.zeros((2, 32), np.float32), "f": np.full(2, 2.0, np.float32), "x": x}
+    kernel_of(READS.format(behind="c = f[r] * 2.0", parts=parts), args).run(**args)
+    assert np.array_equal(args["y"], 2 * x.reshape(2, 5, 32).sum(1))
+
+
+@pytest.mark.parametrize("behind", TOO_LATE)
+def test_a_function_that_reads_what_comes_too_late_is_refused(behind: str) -> None:
+    text = READS.format(behind=behind.replace("; ", "\n    "), parts=3)
+    with pytest.raises(TileError) as caught:
+        compile_kernel(text)
+    found = caught.value.errors[0]
+    assert TOO_LATE[behind] in found.message and found.hint and found.loc is not None
+    assert text.splitlines()[found.loc.line - 1] == "    split j: 3"
+
+
+@pytest.mark.parametrize(
+    ("behind", "message"),
+    [
+        ("u = joined(maximum, s + 1.0)", "joined takes the values that a loop carries, all of one loop"),
+        ("if rows > 2:\n        s = joined(maximum, s)", "joined stands in a branch or a loop"),
+    ],
+)
+def test_a_joined_that_no_loop_follows_is_refused(behind: str, message: str) -> None:
+    """It was ignored."""
+    text = READS.format(behind=f"c = 1.0\n    {behind}", parts=3)
+    with pytest.raises(TileError, match=message) as caught:
+        compile_kernel(text)
+    found = caught.value.errors[0]
+    assert found.code == "schedule" and found.loc is not None
+    assert behind.splitlines()[-1].strip() in text.splitlines()[found.loc.line - 1]
+
+
 def test_without_a_split_nothing_joins() -> None:
     args, wanted = weighted(100)
     text = SOFTMAX.format(parts=1, total=TOTAL).replace("    split j: 1\n", "")

@@ -30,7 +30,7 @@ from dsl.lowering.directives.slices import inside
 from dsl.lowering.directives.staged import shared_tile, taken_names
 from dsl.lowering.directives.subtile import cut
 from dsl.lowering.directives.wide import LoopResults, Wide, WideRegion, WideSubject, wide_region
-from dsl.lowering.ir.function import Block, Function, Op, Value, replace_uses
+from dsl.lowering.ir.function import Block, Function, Op, Value, copied, replace_uses
 from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.types import INDEX, U8, SharedType, TileType
 from dsl.lowering.ops import OPS
@@ -106,11 +106,11 @@ class ClusterSplit(LoopShare):
             each = b.cdiv(self.as_type(self.iterations(), INDEX), b.index(self.blocks))
             self.shorten(b.value("mul", rank, each), each)
         self._insert(function.body.ops.index(self.loop), head)
-        last = [self.loop, *self.alone][-1]
+        ops, last = function.body.ops, [self.loop, *self.alone][-1]
+        at, behind = ops.index(self.loop) + 1, Block()
         # What names the function that joins has done its part, and would keep the tiles whole.
-        function.body.ops = [op for op in function.body.ops if op.spec.acts != "joins"]
-        behind = Block()
-        behind.ops = function.body.ops[function.body.ops.index(last) + 1 :]
+        behind.ops = [op for op in ops[at:] if op not in self.alone and op.spec.acts != "joins"]
+        function.body.ops = [*ops[:at], *self.alone, *behind.ops]  # nothing but `alone` reads the parts of a block
         replace_uses(behind, {each.value: each.stand for each in self.found.values()})
         self._divide()
         with b.region(exchange):
@@ -254,9 +254,8 @@ class _JoinOfParts(PartMaker):
             else:
                 self.memo[arg, axis] = value
         for op in self.join.ops[:-1]:
-            if op.result not in divided:
-                self.b.place = (op.loc or self.b.loc, None)
-                self.table[op.result] = self.b.value(op.name, *map(self.now, op.operands), **op.attrs)
+            if divided.keys().isdisjoint(op.results):
+                self.b.block.ops.append(copied(op, self.table))
         ends = zip(self.join.ops[-1].operands, axes, strict=False)
         return [self.now(value) if axis is None else self.of(value, axis) for value, axis in ends]
 
@@ -269,12 +268,14 @@ def _divided_in(join: Block, axes: Sequence[int | None]) -> dict[Value, int] | N
     axes. Returns None if the function mixes the elements along such an axis."""
     divided = {arg: axis for arg, axis in zip(join.args, axes, strict=True) if axis is not None}
     for op in join.ops[:-1]:
+        if any(value in divided for each in inside(op) for value in each.operands):
+            return None
         for value in op.operands:
             if value in divided:
                 through = op.spec.elements.along
                 along = through(op, value, divided[value]) if through is not None else None
-                if along is None or op.result not in along:
+                if along is None or any(result not in along for result in op.results):
                     return None
-                divided[op.result] = along[op.result]
+                divided |= {result: along[result] for result in op.results}
     ends = zip(join.ops[-1].operands, axes, strict=False)
     return divided if all(divided.get(value) == axis for value, axis in ends) else None

@@ -23,10 +23,13 @@ from dsl.lowering.directives.slices import inside, located, reached, reads, slic
 from dsl.lowering.directives.wide import is_join
 from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Block, Function, Op, Value, clone, in_line, uses, walk
-from dsl.lowering.ir.location import Loc
-from dsl.lowering.ir.types import DType, TileType
+from dsl.lowering.ir.location import Loc, TileError
+from dsl.lowering.ir.types import DType, TensorType, TileType
 from dsl.lowering.ops import OPS
 from dsl.lowering.ops.control import handed_on
+from dsl.lowering.ops.memory import writes
+
+JOINED = "joined(f, …) behind the loop"
 
 
 class Unsplit(Exception):
@@ -41,7 +44,8 @@ class PartialSums(Struct):
     """A group of loop results, each divided into one partial result per block. `values` contains the results of the
     loop, or of reductions after the loop. `join` is the IR region that combines two partial results, as in a `reduce`.
     `name` is the name of the first value. `alone` contains the operations that each block applies to its own partial
-    results, such as a reduction after the loop. If `whole`, the region combines tiles, not their elements.
+    results, such as a reduction after the loop, and those of which `join` reads a result. If `whole`, the region
+    combines tiles, not their elements.
     """
 
     values: list[Value]
@@ -91,11 +95,21 @@ def partial_sums(function: Function, loop: Op) -> list[PartialSums]:
         raise Unsplit("it carries no sum", "acc = acc + … in each iteration")
     ops = function.body.ops
     users, behind = uses(function.body), ops[ops.index(loop) + 1 :]
-    found = [
-        PartialSums(list(op.operands), op.regions[0], op.operands[0].name or "a value", whole=True)
-        for op in behind
-        if op.spec.acts == "joins" and all(value in loop.results for value in op.operands)
-    ]
+    found = joined_groups(function, loop)
+    for each in found:
+        # If each block reduces its own part, a reduction of 2^17 f32 elements in 64 parts (8 warps) accesses 16,546
+        # sectors instead of 32,834.
+        while (reduction := _reduction_of(each, behind, users)) is not None:
+            each.alone += [*_read_by(reduction, behind), reduction]
+            each.values = list(reduction.results)
+    return found
+
+
+def joined_groups(function: Function, loop: Op) -> list[PartialSums]:
+    """Groups the results of a loop by what combines them. Raises Unsplit as `partial_sums` does."""
+    ops = function.body.ops
+    users, behind = uses(function.body), ops[ops.index(loop) + 1 :]
+    found = [_claimed(loop, op, behind) for op in behind if op.spec.acts == "joins" and op.operands[0].op is loop]
     for number, result in enumerate(loop.results):
         if any(result in each.values for each in found):
             continue
@@ -106,13 +120,46 @@ def partial_sums(function: Function, loop: Op) -> list[PartialSums]:
             if group is None:
                 raise wrong
             found.append(group)
-    for each in found:
-        # If each block reduces its own part, a reduction of 2^17 f32 elements in 64 parts (8 warps) accesses 16,546
-        # sectors instead of 32,834.
-        while (reduction := _reduction_of(each, behind, users)) is not None:
-            each.alone += [*_read_by(reduction, behind), reduction]
-            each.values = list(reduction.results)
     return found
+
+
+def check_joined(function: Function) -> None:
+    """Raises TileError `schedule` for a `joined` that no loop can follow, and that would be ignored."""
+    for op in walk(function.body):
+        if op.spec.acts != "joins":
+            continue
+        loop = op.operands[0].op
+        others = [value for value in op.operands if value.op is not loop]
+        is_loop = loop is not None and loop.spec.control.counters
+        message = "joined takes the values that a loop carries, all of one loop"
+        if is_loop and not others and op not in function.body.ops:
+            message = "joined stands in a branch or a loop, and each part of the loop before it needs it"
+        elif is_loop and not others:
+            continue
+        raise TileError("schedule", op.loc, message, "a, b = joined(f, (a, b)) behind the loop that makes a and b")
+
+
+def _claimed(loop: Op, op: Op, behind: list[Op]) -> PartialSums:
+    """Returns the group of the loop's results that `op`, a `joined` behind the loop, combines by its function. What
+    the function reads, each block computes before its parts meet. Raises Unsplit where that is not possible."""
+    ahead = _read_by(op, behind)
+    known = {value for each in (*ahead, *inside(op)) for value in reads(each)}
+    where = f"the function of 'joined'{in_line(op)}"
+    for value in loop.results:
+        if value in known:
+            message = f"{where} reads '{value.name or 'a value'}', of which a block has only a part"
+            raise Unsplit(message, "a function that takes it as a part of its two parameters")
+    for at, each in enumerate(behind):
+        if each in ahead and not (each.spec.pure or _loads_early(each, behind[:at])):
+            message = f"{where} reads what '{each.name}'{in_line(each)} gives, and the parts meet before that"
+            raise Unsplit(message, "compute it before the loop")
+    return PartialSums(list(op.operands), op.regions[0], op.operands[0].name or "a value", ahead, whole=True)
+
+
+def _loads_early(op: Op, before: list[Op]) -> bool:
+    """Whether `op` loads from a tensor, and gives the same ahead of the operations `before`."""
+    is_load = op.spec.access.kind == "read" and isinstance(op.operands[0].type, TensorType)
+    return is_load and op.attrs.get("cache") != "volatile" and not any(writes(each) for each in before)
 
 
 def _reduction_of(sums: PartialSums, behind: list[Op], users: dict[Value, list[Op]]) -> Op | None:
@@ -150,7 +197,7 @@ class LoopSum(Struct):
         join = op.spec.algebra.sums[1]
         if self.join not in ("", join):
             message = f"'{self.name}' is made by '{self.join}' and by '{join}'{in_line(op)}"
-            raise Unsplit(message, "the same operation in each step: a sum, a product or a maximum")
+            raise Unsplit(message, f"the same operation in each step: a sum, a product or a maximum; or {JOINED}")
         self.join = join
 
     def follow(self, value: Value, first: Value) -> None:
@@ -174,7 +221,7 @@ class LoopSum(Struct):
             return
         message = f"'{self.name}' is not what it was in the iteration before, with something added"
         known = "sums are made by dot, fma, +, *, minimum, maximum, &, | and ^"
-        raise Unsplit(message, f"{known}; others as the reduce after the loop combines them")
+        raise Unsplit(message, f"{known}; others as the reduce after the loop combines them, or by {JOINED}")
 
     def _through(self, op: Op, number: int, first: Value) -> None:
         """Continues `follow` inside a loop or branch `op`, whose result `number` is the sum."""
@@ -219,7 +266,7 @@ def _sum_of(loop: Op, number: int) -> PartialSums:
 
 def _read_inside(name: str, op: Op) -> Unsplit:
     message = f"'{name}' is read in the loop{in_line(op)}, where a block has only a part of it"
-    return Unsplit(message, "read it after the loop")
+    return Unsplit(message, f"read it after the loop, or join the parts: {JOINED}")
 
 
 def region_of(name: str, value: Value) -> Block:

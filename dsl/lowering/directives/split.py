@@ -32,7 +32,7 @@ from math import prod
 from dsl.lowering.building.iterations import copied_region
 from dsl.lowering.directives.cluster_split import ClusterSplit, check_cluster
 from dsl.lowering.directives.grid import in_ir, replace_grid
-from dsl.lowering.directives.joins import LoopShare, PartialSums, Unsplit, partial_sums
+from dsl.lowering.directives.joins import LoopShare, PartialSums, Unsplit, check_joined, partial_sums
 from dsl.lowering.directives.slices import impure, inside, slice_of
 from dsl.lowering.directives.stage import unstage
 from dsl.lowering.ir.fold import constant_of
@@ -59,6 +59,7 @@ loop over partial sums, if these have at most `MOST_AHEAD` elements per thread."
 
 def split(function: Function) -> None:
     """Splits the loops in `split` lines. Raises TileError `schedule` for a loop that cannot be split."""
+    check_joined(function)
     for name, parts in function.by_subject("split", int).items():
         loops = [op for op in walk(function.body) if op.spec.control.counters and op.regions[0].args[0].name == name]
         if loops:

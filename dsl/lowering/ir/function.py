@@ -404,11 +404,12 @@ def clone(block: Block, arguments: list[Value], into: list[Op]) -> list[Value]:
     values that the region yields."""
     mapping: dict[Value, Value] = dict(zip(block.args, arguments, strict=True))
     for op in block.ops[:-1]:
-        into.append(_copy(op, mapping))
+        into.append(copied(op, mapping))
     return [mapping.get(v, v) for v in block.ops[-1].operands]
 
 
-def _copy(op: Op, mapping: dict[Value, Value]) -> Op:
+def copied(op: Op, mapping: dict[Value, Value]) -> Op:
+    """Copies an operation with its regions. `mapping` replaces operands, and gets the results."""
     regions = []
     for region in op.regions:
         inner = dict(mapping)
@@ -416,7 +417,7 @@ def _copy(op: Op, mapping: dict[Value, Value]) -> Op:
         for arg in region.args:
             inner[arg] = Value(arg.type, name=arg.name)
             made.args.append(inner[arg])
-        made.ops = [_copy(o, inner) for o in region.ops]
+        made.ops = [copied(o, inner) for o in region.ops]
         regions.append(made)
     operands, types = [mapping.get(o, o) for o in op.operands], [r.type for r in op.results]
     out = Op(op.spec, operands, types, dict(op.attrs), regions, op.loc)

@@ -23,6 +23,7 @@ from dsl.lowering.ir.targets import WARP, Target
 from dsl.lowering.ir.types import DType, TileType
 from dsl.lowering.layouts.layout import Layout
 from dsl.lowering.machine.formats import as_float, from_fp8, least, load, unit
+from dsl.lowering.meaning.cuts import cut_runs, told
 from dsl.lowering.meaning.matrix import elements_of
 from dsl.lowering.meaning.run import (
     MeaningMemory,
@@ -307,16 +308,18 @@ def compare_levels(
     Later passes are compared value by value again. `passes` defaults to all passes of the function. `grid_of` returns
     the current grid of the function.
     """
-    passes = passes_of(function.choices.plugins) if passes is None else passes
     comparison = LevelComparison(None)
     before = run_level(function, given, grid, blocks, comparison)
     found, known = Levels(before), Known()
-    for each in passes:
+    for each in passes_of(function.choices.plugins) if passes is None else passes:
         # These runs precede the pass, because the pass changes the function in place.
         name, deals = each.name, function.deals
         may_deal = each.deals is not None and each.deals(function)
         whole = run_level(function, given, grid, blocks_of(grid)) if may_deal else before
         others = shaken_sums(function, given, grid) if may_deal and each.resums else []
+        found.divergence = cut_divergence(name, function, given, grid, whole, others)
+        if found.divergence is not None:
+            return found
         parts = parts_of(function)
         each.apply(function, target)
         found.passes += 1
@@ -327,9 +330,8 @@ def compare_levels(
                 grid = grid if grid_of is None else grid_of()
                 blocks = carried_blocks(function, grid, len(blocks))
                 dealt = run_level(function, given, grid, blocks_of(grid))
-                changed = memory_divergence(name, function, whole, dealt, others)
-                if changed is not None:
-                    found.divergence = changed
+                found.divergence = memory_divergence(name, function, whole, dealt, others)
+                if found.divergence is not None:
                     return found
                 comparison = LevelComparison(None)
                 before = found.last = run_level(function, given, grid, blocks, comparison)
@@ -392,6 +394,28 @@ def shaken_sums(function: Function, given: Mapping[str, Any], grid: Sequence[int
             run.do(block)
         out.append(outcome_of(run))
     return out
+
+
+def cut_divergence(
+    level: str,
+    function: Function,
+    given: Mapping[str, Any],
+    grid: Sequence[int],
+    whole: LevelOutcome,
+    others: Sequence[LevelOutcome],
+) -> Divergence | None:
+    """Returns the first tensor element that differs if loops run in parts that join by a function of the text.
+    `others` contains further correct outcomes, and none ahead of passes that divide no loop."""
+    for run in cut_runs(function, given, grid) if others else ():
+        cut = outcome_of(run)
+        found = memory_divergence(level, function, whole, cut, others)
+        if found is not None:
+            by = None if found.element is None else (cut.memories[found.value or ""].by or {}).get(found.element[0])
+            found.block = None if by is None else by[2]
+            sentence, found.loc = told(run, found.block or (0, 0, 0))
+            found.message = f"{sentence}: {found.message}"
+            return found
+    return None
 
 
 def memory_divergence(

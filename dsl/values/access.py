@@ -34,6 +34,16 @@ class Span(Struct):
     extent: int
 
 
+class Bound(Struct):
+    """What `strict_bounds` asserts of an axis: the flags `inside`, where the access is not masked off. If `is_entry`,
+    the index is a scalar that is loaded. Since the access masks it at the edges of its axis, only the user's mask
+    counts."""
+
+    axis: int
+    inside: Value
+    is_entry: bool = False
+
+
 class Place(Struct):
     """The operands that a memory operation needs for one access."""
 
@@ -41,7 +51,7 @@ class Place(Struct):
     stage: Value | None
     offset: Value
     mask: Value | None
-    bounds: list[tuple[int, Value]] = field(default_factory=list)  # (axis, i1 tile: true where the index is in bounds)
+    bounds: list[Bound] = field(default_factory=list)
     subscripts: list[Subscript] | str | None = None  # for a TMA box; a str states why no TMA box is possible
 
 
@@ -220,12 +230,12 @@ class _Axis(Struct):
 
 class _Parts(Struct):
     """What `resolve` collects from the axes of an access: summands of the offset, terms of index tiles, conditions of
-    the mask, and the bounds that `strict_bounds` asserts."""
+    the mask, and the bounds that `strict_bounds` asserts: of index tiles, and of scalars that are loaded."""
 
     offsets: list[Value] = field(default_factory=list)
     terms: list[IndexTerm] = field(default_factory=list)
     masks: list[Value] = field(default_factory=list)
-    bounds: list[tuple[int, Value]] = field(default_factory=list)
+    bounds: list[Bound] = field(default_factory=list)
 
 
 def resolve(builder: Building, access: Access, is_masked: bool = False) -> Place:
@@ -243,8 +253,11 @@ def resolve(builder: Building, access: Access, is_masked: bool = False) -> Place
         elif _is_tile(axis.sub):
             _resolve_tile(builder, axis, form, None if is_masked else access.loc, found)
         else:
-            found.masks += _edges(builder, axis.sub, axis.extent) + _outside_edges(builder, axis.sub, axis.beyond)
+            edges = _edges(builder, axis.sub, axis.extent)
+            found.masks += edges + _outside_edges(builder, axis.sub, axis.beyond)
             found.offsets.append(_scaled(builder, _indexed(builder, axis.sub), axis.stride))
+            if builder.function.attrs.get("strict_bounds") and _is_loaded(axis.sub):
+                found.bounds += [Bound(axis.number, edge, True) for edge in edges]
     found.offsets += [_scaled(builder, term.index, term.stride) for term in joined(ir, found.terms)]
     offset = ir.broadcast(_sum(builder, found.offsets), form.shape)
     mask: Value | None = None
@@ -372,8 +385,23 @@ def _resolve_tile(builder: Building, axis: _Axis, form: _Form, unmasked: Loc | N
         # Within a tile `if`, the branch's condition may exclude the elements that are out of bounds.
         _check_tile(builder, sub, axis.extent, axis.number, unmasked)
     if builder.function.attrs.get("strict_bounds"):
-        found.bounds += [(axis.number, ir.broadcast(edge, form.shape)) for edge in _edges(builder, index, axis.extent)]
+        edges = _edges(builder, index, axis.extent)
+        found.bounds += [Bound(axis.number, ir.broadcast(edge, form.shape)) for edge in edges]
     found.terms.append(IndexTerm(index, axis.stride))
+
+
+def _is_loaded(index: Value | int) -> bool:
+    """Whether a scalar index comes from memory, as an entry of a table of pages does."""
+    todo, seen = [index], set[Value]()
+    while todo:
+        value = todo.pop()
+        if not isinstance(value, Value) or value.op is None or value in seen:
+            continue
+        if value.op.spec.access.touches:
+            return True
+        seen.add(value)
+        todo += value.op.operands
+    return False
 
 
 def _is_tile(sub: Any) -> bool:
@@ -454,28 +482,31 @@ def operands_of(place: Place, more: dict[str, Value | None]) -> dict[str, Value 
 def join_masks(builder: Building, place: Place, mask: Binding, loc: Loc) -> Value | None:
     """Returns the conjunction of the edge mask and the user's mask. With `strict_bounds`, the kernel asserts that each
     active element is in bounds."""
-    joined = _joined(builder, place, mask, loc)
-    for axis, inside in place.bounds:
+    own = _own_mask(builder, place, mask, loc)
+    joined = place.mask if own is None else own
+    if own is not None and place.mask is not None:
+        joined = builder.ir.value("and", place.mask, own)
+    for bound in place.bounds:
         builder.place(loc)
-        holds = inside
-        if joined is not None:
-            holds = builder.ir.value("or", builder.ir.value("not", joined), inside)
-        builder.ir.op("assert", [holds], message="an index lies outside of its axis", line=loc.line, axis=axis)
+        holds, on = bound.inside, own if bound.is_entry else joined
+        if on is not None:
+            holds = builder.ir.value("or", *builder.ir.same_shape([builder.ir.value("not", on), holds]))
+        builder.ir.op("assert", [holds], message="an index lies outside of its axis", line=loc.line, axis=bound.axis)
         builder.function.attrs["record"] = True
     return joined
 
 
-def _joined(builder: Building, place: Place, mask: Binding, loc: Loc) -> Value | None:
+def _own_mask(builder: Building, place: Place, mask: Binding, loc: Loc) -> Value | None:
+    """Returns the user's mask in the shape of an access, or None."""
     if mask is None or mask is True:
-        return place.mask
+        return None
     value = builder.as_value(mask, loc, I1)
     if value.dtype is not I1:
         builder.error("type", loc, f"mask= takes i1; this is {value.tile}", "compare with '!= 0'")
     shape = place.offset.tile.shape
     check_fits(builder, value, shape, "the mask", loc)
     builder.place(loc)
-    value = builder.ir.broadcast(value, shape)
-    return value if place.mask is None else builder.ir.value("and", place.mask, value)
+    return builder.ir.broadcast(value, shape)
 
 
 def check_fits(builder: Building, value: Value, shape: tuple[int, ...], what: str, loc: Loc) -> None:

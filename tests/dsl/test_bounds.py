@@ -64,6 +64,48 @@ def test_what_is_masked_or_meant_is_not_reported(name: str, device: str) -> None
     launch(INSIDE[name], True, device)
 
 
+PAGES = """
+kernel paged(y: f32[batch, N], x: f32[count, p, N], pages: s32[batch, most], n: s32; N = 16, TN = 8):
+    grid batch
+    b = block(0)
+    acc = zeros(f32[N])
+    for j in range(0, most * p, TN):
+        page, r = pages[b, j // p], j % p
+        acc = acc + sum({load}, axis=0)
+    y[b, 0 : N] = acc
+
+schedule s of paged:
+    warps = 1
+    {lines}
+"""
+ENTRY = "x[page, r : r + TN, 0 : N]"
+
+
+@pytest.mark.parametrize("lines", ["stage x: ahead", "split j: 2", "split j: 2, cluster", "split j: stream"])
+@pytest.mark.parametrize("entry", [3, -1])
+def test_an_entry_of_a_table_outside_of_its_axis_is_found_on_request(entry: int, lines: str) -> None:
+    """Accesses by scalars are masked, so that a wrong entry of a table of pages read zeros without a word."""
+    x, pages = np.ones((3, 16, 16), np.float32), np.array([[0, 1], [2, entry]], np.int32)
+    text = PAGES.format(load=ENTRY, lines=lines)
+    for strict in (False, True):
+        module = dsl.parse(text, device="emulator", arch="sm_90a", strict_bounds=strict)
+        y = np.zeros((2, 16), np.float32)
+        if not strict:
+            module.paged(y, x, pages, 1)
+            assert (y[0] == 32).all() and (y[1] == 16).all()
+            continue
+        with pytest.raises(DeviceAssertError, match="an index of paged with s lies outside of axis 0") as caught:
+            module.paged(y, x, pages, 1)
+        assert (caught.value.line, caught.value.axis) == (8, 0)
+
+
+@pytest.mark.parametrize("load", [f"load({ENTRY}, mask=page >= 0)", "x[(page + n - n) % 3, r : r + TN, 0 : N]"])
+def test_an_entry_that_is_masked_or_inside_is_not_reported(load: str) -> None:
+    x, pages = np.ones((3, 16, 16), np.float32), np.array([[0, 1], [2, -1]], np.int32)
+    module = dsl.parse(PAGES.format(load=load, lines=""), device="emulator", strict_bounds=True)
+    module.paged(np.zeros((2, 16), np.float32), x, pages, 1)
+
+
 WIDE = """
 kernel copy_rows(y: f32[rows, n], x: f32[rows, n]; TILE = 128):
     grid rows

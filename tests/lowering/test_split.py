@@ -17,7 +17,7 @@ from dsl.lowering.ir.location import TileError
 from dsl.lowering.passes import PASSES, run_passes
 from dsl.lowering.text.printer import printed
 from dsl.lowering.text.reader import read
-from dsl.runtime import FindingError, LaunchError
+from dsl.runtime import DeviceAssertError, FindingError, LaunchError
 from dsl.studies.verify import verify_kernel
 from dsl.text.program import Program, parse_program
 from tests.compile_and_run import compile_kernel, through
@@ -736,7 +736,6 @@ FAULTS = {
         "'store' in line 10 does more",
     ),
     "prints": ("", "0, m, STEP", 'acc = acc + v\n        print("{}", p)', "'print' in line 11 does more"),
-    "asserts": ("", "0, m, STEP", "acc = acc + v\n        assert max(v) > 0.0", "'assert' in line 11 does more"),
     "stores before": ("    part[r] = 1", "0, m, STEP", "acc = acc + v", "'store' in line 7 stands before it"),
     "atomic before": ("    atomic_add(part[r], 1)", "0, m, STEP", "acc = acc + v", "'atomic' in line 7 stands before"),
     "down": ("", "m, 0, 0 - STEP", "acc = acc + v", "its step is no positive constant"),
@@ -755,6 +754,28 @@ def test_what_cannot_be_split(fault: str) -> None:
     found = caught.value.errors[0]
     assert found.code == "schedule" and "loop 'p' cannot be split: " in found.message and message in found.message
     assert found.hint and found.loc is not None and text.splitlines()[found.loc.line - 1] == "    split p: 2"
+
+
+@pytest.mark.parametrize("parts", ["2", "2, cluster", "stream"])
+def test_each_block_asserts_what_its_iterations_do(parts: str) -> None:
+    text = WRONG.format(
+        before="", iterations="0, m, STEP", iteration="        acc = acc + v\n        assert max(v) < 9.0"
+    )
+    text = text.replace("split p: 2", f"split p: {parts}").replace("grid n, 2", "grid n")
+    kernel = kernel_of(text, args := asserted(70))
+    kernel.run(**args)
+    assert np.array_equal(args["y"].sum(1), args["x"].sum(1))
+    for at in (3, 69):
+        args = asserted(70)
+        args["x"][2, at] = 10.0
+        with pytest.raises(DeviceAssertError) as caught:
+            kernel.run(**args)
+        assert text.splitlines()[caught.value.line - 1].endswith("assert max(v) < 9.0")
+
+
+def asserted(columns: int) -> dict[str, np.ndarray]:
+    x = np.arange(3 * columns, dtype=np.float32).reshape(3, columns) % 5
+    return {"y": np.zeros((3, columns), np.float32), "x": x, "part": np.zeros(3, np.int32)}
 
 
 PLACES = {

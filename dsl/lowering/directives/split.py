@@ -147,16 +147,16 @@ def _check_iterations(function: Function, loop: Op) -> None:
 
 def _check_effects(function: Function, loop: Op) -> None:
     """Raises Unsplit if the code in or before the loop has visible effects, such as stores. In the loop, each block
-    would cause only some of them. Before the loop, every block would repeat them."""
+    would cause only some of them. Before the loop, every block would repeat them. Asserts may be repeated, and each
+    block checks those of its iterations."""
     before = function.body.ops[: function.body.ops.index(loop)]
     for op in (each for top in before for each in (top, *inside(top))):
-        # Checks may be repeated: each block gets the same result.
         if op.spec.acts != "checks" and (what := _effect(op, ("global",))) is not None:
             message = f"'{what}'{in_line(op)} stands before it, and each of its blocks would do it"
             raise Unsplit(message, "do it after the loop")
     own = _own_tiles(function, loop)
     for op in inside(loop):
-        if (what := _effect(op, ("global", "shared"), own)) is not None:
+        if op.spec.acts != "checks" and (what := _effect(op, ("global", "shared"), own)) is not None:
             hint = "a loop that adds to accumulators; 'stage' makes copies to shared memory"
             raise Unsplit(f"'{what}'{in_line(op)} does more than add to accumulators", hint)
 

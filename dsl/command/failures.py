@@ -82,6 +82,11 @@ STORED_TWICE = (
     "this statement stores an element twice: give each block a tile of its own (the step from block to block must be "
     "as long as the part that the mask leaves on), or use atomic_add(part, value) if all values count"
 )
+OF_A_CLUSTER = (
+    "all threads of both blocks must meet at the barrier of their cluster ahead of the access, and before either ends: "
+    "barrier.cluster.arrive, then barrier.cluster.wait"
+)
+OF_A_RANK = "the blocks of a cluster of N have the ranks 0 to N - 1: %cluster_ctarank, not the number in the grid"
 STARTS_LAST = (
     "'choose tile_order.grid: descending' (line {lines}) starts the blocks with the greatest block(0) first, so a "
     "smaller one may not have started: remove that line if blocks wait for smaller ones, or let them take their "
@@ -132,18 +137,27 @@ def _of_a_deadlock(finding: Finding, file: str | None) -> str | None:
     return STARTS_LAST.format(lines=" or ".join(map(str, lines))) if lines else WAITS_AHEAD
 
 
+def _of_blocks(finding: Finding, _: str | None) -> str | None:
+    """Returns the hint for a race in shared memory between the blocks of a cluster."""
+    writer = finding.last_writer or ""
+    return OF_A_CLUSTER if " of block (" in writer and f" of block {finding.block} " not in writer else None
+
+
 def _of_an_access(finding: Finding, _: str | None) -> str | None:
     return OF_A_STORE if finding.message.split("out of bounds: ")[-1].startswith("writes") else None
 
 
 ROWS: tuple[tuple[str, str, Callable[[Finding, str | None], str | None]], ...] = (
     ("race", "global memory", _of_one_statement),
+    ("race", "shared memory", _of_blocks),
     ("race", "shared memory", _of_manual_barriers),
     # The user must fill an array of `empty`. Shared memory and registers get no hint, because the compiler allocates
     # this memory.
     ("uninitialised read", "global memory", lambda finding, _: FINDING_HINTS.get(finding.kind)),
     ("uninitialised read", "", lambda finding, _: ""),
     ("out of bounds", "an index that is negative", lambda finding, _: FAR_OUTSIDE),
+    ("out of bounds", "address of block rank", lambda finding, _: OF_A_RANK),
+    ("out of bounds", "of the cluster, which may", lambda finding, _: OF_A_CLUSTER),
     ("out of bounds", "", _of_an_access),
     ("deadlock", "", _of_a_deadlock),
 )

@@ -30,6 +30,7 @@ from dsl.lowering.ir.function import Block, Function, Op, walk
 from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.targets import WARP, Target
 from dsl.lowering.meaning.levels import Divergence, Undecided, compare_levels, compare_ptx, leads_to, met, name_of
+from dsl.lowering.meaning.orders import order_of_blocks
 from dsl.lowering.meaning.run import Outside, as_memory, blocks_of, carried_blocks
 from dsl.lowering.ops import OPS
 from dsl.lowering.ops.control import parting
@@ -123,6 +124,8 @@ def verify_kernel(
                 found.divergence = None
             elif found.divergence is not None:
                 found.divergence.level = launch.to_blame(passes)
+            else:
+                found.undecided = order_of_blocks(build_variant(program, request).function, given, grid, blocks)
     except (Undecided, Outside) as error:
         line = "" if error.op.loc is None else f"line {error.op.loc.line}: "
         found.undecided = f"{line}{error.message}"

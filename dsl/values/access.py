@@ -34,7 +34,7 @@ class Span(Struct):
     extent: int
 
 
-class Bound(Struct):
+class IndexBound(Struct):
     """What `strict_bounds` asserts of an axis: the flags `inside`, where the access is not masked off. If `is_entry`,
     the index is a scalar that is loaded. Since the access masks it at the edges of its axis, only the user's mask
     counts."""
@@ -51,7 +51,7 @@ class Place(Struct):
     stage: Value | None
     offset: Value
     mask: Value | None
-    bounds: list[Bound] = field(default_factory=list)
+    bounds: list[IndexBound] = field(default_factory=list)
     subscripts: list[Subscript] | str | None = None  # for a TMA box; a str states why no TMA box is possible
 
 
@@ -235,7 +235,7 @@ class _Parts(Struct):
     offsets: list[Value] = field(default_factory=list)
     terms: list[IndexTerm] = field(default_factory=list)
     masks: list[Value] = field(default_factory=list)
-    bounds: list[Bound] = field(default_factory=list)
+    bounds: list[IndexBound] = field(default_factory=list)
 
 
 def resolve(builder: Building, access: Access, is_masked: bool = False) -> Place:
@@ -257,7 +257,7 @@ def resolve(builder: Building, access: Access, is_masked: bool = False) -> Place
             found.masks += edges + _outside_edges(builder, axis.sub, axis.beyond)
             found.offsets.append(_scaled(builder, _indexed(builder, axis.sub), axis.stride))
             if builder.function.attrs.get("strict_bounds") and _is_loaded(axis.sub):
-                found.bounds += [Bound(axis.number, edge, True) for edge in edges]
+                found.bounds += [IndexBound(axis.number, edge, True) for edge in edges]
     found.offsets += [_scaled(builder, term.index, term.stride) for term in joined(ir, found.terms)]
     offset = ir.broadcast(_sum(builder, found.offsets), form.shape)
     mask: Value | None = None
@@ -386,7 +386,7 @@ def _resolve_tile(builder: Building, axis: _Axis, form: _Form, unmasked: Loc | N
         _check_tile(builder, sub, axis.extent, axis.number, unmasked)
     if builder.function.attrs.get("strict_bounds"):
         edges = _edges(builder, index, axis.extent)
-        found.bounds += [Bound(axis.number, ir.broadcast(edge, form.shape)) for edge in edges]
+        found.bounds += [IndexBound(axis.number, ir.broadcast(edge, form.shape)) for edge in edges]
     found.terms.append(IndexTerm(index, axis.stride))
 
 

@@ -156,6 +156,8 @@ def test_a_result_that_is_no_number_says_what_makes_it_so(actual: float, wanted:
 
 MENDS = [
     ("out of bounds: reads 4 bytes: 9 bytes before y (…), the nearest array: an index that is negative", "s64"),
+    ("out of bounds: accesses shared memory of block 1 of the cluster, which may have ended before", "barrier.cluster"),
+    ("out of bounds: a shared::cluster address of block rank 2 in a cluster of 2", "the ranks 0 to N - 1"),
     ("out of bounds: writes 4 bytes: just past the end of y", "store(y[i], v, mask="),
     ("out of bounds: reads 4 bytes: just past the end of y", "load(x[i], mask="),
     ("deadlock: every thread that can run repeats its loop", "the condition must become false"),

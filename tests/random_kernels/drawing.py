@@ -391,7 +391,7 @@ class Drawing:
             )  # fmt: skip
             return fitting(Expr(text.format(a.text, b.text), lambda s: f(a.value(s), b.value(s)), dtype, shape, bound))
         if roll < 0.7:
-            name, g = self.pick([("floor", np.floor), ("ceil", np.ceil), ("trunc", np.trunc), ("iteration", np.rint)])
+            name, g = self.pick([("floor", np.floor), ("ceil", np.ceil), ("trunc", np.trunc), ("round", np.rint)])
             n = self.pick([2, 4, 8])
             self.note(name)
             return Expr(

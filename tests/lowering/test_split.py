@@ -523,6 +523,12 @@ def test_a_joined_that_no_loop_follows_is_refused(behind: str, message: str) -> 
     assert behind.splitlines()[-1].strip() in text.splitlines()[found.loc.line - 1]
 
 
+def test_the_pass_cannot_be_left_out_where_a_function_joins() -> None:
+    """What names the function was left in the kernel, and no later pass knows it."""
+    for text, is_kept in ((SOFTMAX.format(parts=3, total=TOTAL), True), (FIRST.format(parts=3), False)):
+        assert ("pass.split" not in compile_kernel(text).variant.function.choices.keyed()) == is_kept
+
+
 def test_without_a_split_nothing_joins() -> None:
     args, wanted = weighted(100)
     text = SOFTMAX.format(parts=1, total=TOTAL).replace("    split j: 1\n", "")

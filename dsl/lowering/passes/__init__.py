@@ -30,7 +30,7 @@ from dsl.lowering.directives import (
     turned,
 )
 from dsl.lowering.ir.choices import ON_OFF
-from dsl.lowering.ir.function import Function
+from dsl.lowering.ir.function import Function, walk
 from dsl.lowering.ir.location import TileError, closest
 from dsl.lowering.ir.nesting import deep_recursion
 from dsl.lowering.ir.plugins import Added, Plugins, current, guarded
@@ -118,6 +118,16 @@ def asked(directive: str) -> Callable[[Function, Target], None]:
     return run
 
 
+def is_split(function: Function) -> bool:
+    return "split" in function.attrs
+
+
+def joins_parts(function: Function) -> bool:
+    """Whether the text names a function that joins parts of a loop. Only `split` takes it out again, and no later pass
+    knows it."""
+    return is_split(function) and any(op.spec.acts == "joins" for op in walk(function.body))
+
+
 PASSES = (
     # First: later passes remove values, and a line of the schedule about a removed value would be reported as a
     # mistake.
@@ -128,7 +138,7 @@ PASSES = (
     # hand. Among the directives that rebuild loops, `pipeline` is first. Iterations that are peeled or unrolled later
     # then keep the order that `pipeline` gave them.
     Pass("grid", on_function(grid.grid), reads=("l2_group", "persistent"), deals=grid.may_deal),
-    Pass("split", asked("split"), reads=("split",), deals=lambda function: "split" in function.attrs, resums=True),
+    Pass("split", asked("split"), reads=("split",), needed=joins_parts, deals=is_split, resums=True),
     Pass("precompute", asked("precompute"), reads=("precompute",)),
     Pass("subtile", on_function(subtile.subtile), reads=("subtile",)),
     # Before the directives that compute tiles in parts: each block of a cluster computes some of the parts.

@@ -6,19 +6,21 @@ from collections.abc import Callable
 
 import numpy as np
 
+from tests.random_kernels.blocks import BlockDrawing
 from tests.random_kernels.drawing import Variable, size_of
 from tests.random_kernels.meaning import NUMPY, Expr, State
 from tests.random_kernels.memory import Part, writing
-from tests.random_kernels.pipelines import PipelineDrawing
 from tests.random_kernels.tree import Plain, Program, Statement
 
 ARCHS = ("sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_100a")
 
 
-class KernelDrawing(PipelineDrawing):
+class KernelDrawing(BlockDrawing):
     """Draws the program of a seed."""
 
     def steps(self) -> list[Callable[[], Statement | None]]:
+        if self.is_of_blocks:
+            return self.now
         anywhere = [self.assign, self.assign, self.rebind, self.load, self.load, self.store, self.loop,
                     self.thread_branch, self.thread_loop, self.table, self.swapped, self.holds,
                     self.helper]  # fmt: skip
@@ -45,6 +47,16 @@ class KernelDrawing(PipelineDrawing):
         return None
 
     def draw(self) -> Program:
+        if self.is_of_blocks:
+            self.of_blocks()
+        else:
+            self.of_one_block()
+        self.results()
+        self.properties()
+        return self.program
+
+    def of_one_block(self) -> None:
+        """A program whose blocks go their own ways, but for atomics."""
         program = self.program
         program.arch = self.pick(ARCHS)
         program.warps = self.pick([1, 1, 2, 2, 4, 4, 4, 8])
@@ -60,9 +72,6 @@ class KernelDrawing(PipelineDrawing):
             self.before = []
         for _ in range(self.random.randint(2, 7)):
             program.body += self.step()
-        self.results()
-        self.properties()
-        return program
 
     def results(self) -> None:
         """The last tiles and scalars leave in tensors of their own."""
@@ -120,7 +129,7 @@ class KernelDrawing(PipelineDrawing):
             name = self.pick(tensors).name
             lines.append(self.pick([f"evict {name}: {self.pick(['first', 'last', 'normal'])}",
                                     f"cache {name}: {self.pick(['global', 'streaming'])}"]))  # fmt: skip
-        if self.program.arch not in ("sm_80", "sm_86", "sm_89") and self.chance(0.05):
+        if not self.takes_clusters and self.program.arch not in ("sm_80", "sm_86", "sm_89") and self.chance(0.05):
             self.note("cluster")
             lines.append(f"cluster {self.program.grid}")
         if self.chance(0.1):

@@ -67,7 +67,12 @@ def test_every_construct_is_drawn() -> None:
         argument overtaken by a store: argument; argument overtaken by a store: by name;
         argument overtaken by a store: its own place; argument overtaken by a store: tuple;
         argument overtaken by a store: where; argument overtaken by a store: minimum; load shared;
-        store shared; peel; tiles of a dim; two names at once; require async; like; tune; contract
+        store shared; peel; tiles of a dim; two names at once; require async; like; tune; contract;
+        gather along an axis; product of a batch; boxes of a table; boxes of a table: ahead; products of boxes;
+        products of gathered rows; products of boxes: shared; products of boxes: tma; an entry of an entry;
+        split memory; split stream; split cluster; loop of sums that blocks divide; pages of a loop that blocks
+        divide; joined maps; joined tops; joined places; rows of a cluster; number of a row: sum; number of a
+        row: argmax
     """
     missing = [name for name in " ".join(wanted.split()).split("; ") if not seen[name]]
     assert not missing

@@ -75,6 +75,9 @@ class FindingError(DeviceError):
         return type(self), (self.message, self.finding)
 
 
+OUTSIDE = "an index counts from 0 to the extent of its axis - 1, also one that a table has; mask= leaves others out"
+
+
 class DeviceAssertError(DeviceError):
     """An `assert` of a kernel failed in the block `block` (x, y, z) and the thread `thread`.
 
@@ -87,7 +90,7 @@ class DeviceAssertError(DeviceError):
     ) -> None:
         where = f"block ({block[0]}, {block[1]}, {block[2]}), thread {thread}"
         what = f"an assert of {kernel} failed" if axis is None else f"an index of {kernel} lies outside of axis {axis}"
-        super().__init__("device-assert", f"{what} in {where}", line=line)
+        super().__init__("device-assert", f"{what} in {where}", None if axis is None else OUTSIDE, line)
         self.kernel = kernel
         self.axis = axis
         self.block = block

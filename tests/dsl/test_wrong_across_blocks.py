@@ -268,8 +268,8 @@ MEMORY = {
         f"p[block(0)] = {SUM}", "requires m >= cdiv(n, 64)", rule="assert m >= cdiv(n, 64)  # <-", found="requires"
     ),
     "an entry behind the last page": pages(
-        "an index of k with s lies outside of axis 0", load="v = x[page, r : r + TN, 0 : N]  # <-",
-        table=[[0, 1], [4, 3]], found="device-assert", strict=True,
+        "an index of k with s lies outside of axis 0", "also one that a table has; mask= leaves others out",
+        load="v = x[page, r : r + TN, 0 : N]  # <-", table=[[0, 1], [4, 3]], found="device-assert", strict=True,
     ),
     "a negative entry in a part of a cluster": pages(
         "an index of k with s lies outside of axis 0", load="v = x[page, r : r + TN, 0 : N]  # <-",

@@ -435,7 +435,10 @@ class SplitParts(Takes):
             raise TileError("schedule", setting.loc, message, setting.row.example)
         parts = self.parts.read(replace(setting, values=setting.values[:1]), evaluate)
         meets = self.meeting.read(replace(setting, values=setting.values[1:]), evaluate) if setting.values[1:] else ""
-        if meets != "cluster" or parts in (0, 1):
+        if meets == "cluster" and parts == 0:
+            message = "the parts of 'stream' meet in memory: how many a tile has differs, and clusters are of one size"
+            raise TileError("schedule", setting.values[1].loc, message, f"split p: stream, or {setting.row.example}")
+        if meets != "cluster" or parts == 1:
             return parts
         if parts > MOST_OF_CLUSTER:
             message = f"a cluster has 1 to {MOST_OF_CLUSTER} blocks; this has {parts}"

@@ -275,6 +275,11 @@ def test_all_passes_mean_the_same() -> None:
     ("line", "message"),
     [
         ("split p: 32, cluster", "a cluster has 1 to 16 blocks; this has 32"),
+        ("split p: stream, cluster", "the parts of 'stream' meet in memory"),
+        (
+            "split p: 2, cluster\n    cluster 2",
+            "loop 'p' cannot be split: the blocks of a cluster would share",
+        ),
         ("split p: 2, blocks", "split is one of memory, cluster, true, false"),
         ("split p: 1, 2, 3", "'split' takes a number, and where the parts meet; here are 3 values"),
     ],

@@ -790,6 +790,9 @@ PLACES = {
     "    for p in range(0, m, 16):\n        acc = acc + x[p]\n    for p in range(m):\n        acc = acc + x[p]": (
         "", "2 loops have this counter"
     ),
+    "    for p in range(m):\n        acc = acc + x[p]\n    for q in range(m):\n        acc = acc + x[q]": (
+        "    split q: 2, cluster", "loop 'q' cannot be split: loop 'p' is split"
+    ),
     "    for p in range(0, m, 16):\n        acc = acc + x[p] ": ("    persistent 1", "take whole tiles"),
     "    for p in range(0, m, 16):\n        acc = acc + x[p]": ("    barriers manual", "meet after barriers"),
 }  # fmt: skip

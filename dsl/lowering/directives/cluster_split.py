@@ -39,6 +39,11 @@ from dsl.lowering.ops.threads import SCATTER_HEAD, scattered_place
 
 def check_cluster(function: Function, loop: Op) -> None:
     """Raises Unsplit if the blocks of a cluster cannot share the iterations of `loop`."""
+    if function.blocks_of_cluster > 1:
+        message = (
+            "the blocks of a cluster would share its iterations, and 'cluster' gives each of them tiles of its own"
+        )
+        raise Unsplit(message, "no 'cluster' line: the blocks that share a loop form a cluster")
     behind = function.body.ops[function.body.ops.index(loop) + 1 :]
     flaw = flaw_of_sharing(function, [each for op in behind for each in (op, *inside(op))])
     if flaw is not None:

@@ -60,19 +60,21 @@ loop over partial sums, if these have at most `MOST_AHEAD` elements per thread."
 def split(function: Function) -> None:
     """Splits the loops in `split` lines. Raises TileError `schedule` for a loop that cannot be split."""
     check_joined(function)
+    done: str | None = None
     for name, parts in function.by_subject("split", int).items():
         loops = [op for op in walk(function.body) if op.spec.control.counters and op.regions[0].args[0].name == name]
-        if loops:
-            _split(function, name, parts, loops)
+        if loops and _split(function, name, parts, loops, done):
+            done = name
     for block in blocks_of(function.body):
         block.ops = [op for op in block.ops if op.spec.acts != "joins"]
 
 
-def _split(function: Function, name: str, named: int, loops: list[Op]) -> None:
+def _split(function: Function, name: str, named: int, loops: list[Op], done: str | None) -> bool:
+    """Splits a loop if that is chosen, and returns whether it was. `done` is the counter of a loop that was split."""
     loc = function.lines.get(("split", name))
     loop, sums = loops[0], []
     try:
-        _check_place(function, loops)
+        _check_place(function, loops, done)
         if named == STREAM:
             _check_iterations(function, loop)
         sums = partial_sums(function, loop)
@@ -98,6 +100,7 @@ def _split(function: Function, name: str, named: int, loops: list[Op]) -> None:
     elif parts < 0:
         ClusterSplit(function, loop, sums, -parts).run()
     function.deals += parts != 1
+    return parts != 1
 
 
 def _said(parts: int) -> str:
@@ -117,7 +120,9 @@ def _leave_behind(function: Function, loop: Op) -> None:
 # ---- requirements ----
 
 
-def _check_place(function: Function, loops: list[Op]) -> None:
+def _check_place(function: Function, loops: list[Op], done: str | None) -> None:
+    if done is not None:
+        raise Unsplit(f"loop '{done}' is split, and blocks share one loop of a kernel", f"one of them: split {done}: 1")
     if len(loops) > 1:
         raise Unsplit(f"{len(loops)} loops have this counter", "give the counters names of their own")
     if function.number("persistent", 0):

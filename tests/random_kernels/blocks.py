@@ -237,12 +237,14 @@ class BlockDrawing(PipelineDrawing):
         """A loop whose iterations several blocks share: sums, and values that a function joins."""
         dtype = self.pick(["s32", "s32", "u32", "s16", "u8", "s64"])
         rows, columns, count = self.power(0, 3), self.power(3, 6), self.random.randint(0, 9)
-        ways: list[Callable[..., Statement]] = [self.sums, self.maps, self.tops, self.places]
+        way: Callable[..., Statement] = self.pick([self.sums, self.maps, self.tops, self.places, self.attends])
+        if way == self.attends:
+            rows, columns = self.power(4, 5), self.power(4, 6)
         if self.chance(0.35):
             n, x, parts = self.pages(dtype, rows, columns, count)
         else:
             n, x, parts = self.columns(dtype, rows, columns, count)
-        made = self.pick(ways)(dtype, rows, columns, n, parts)
+        made = way(dtype, rows, columns, n, parts)
         self.divide(x)
         return made
 
@@ -380,6 +382,51 @@ class BlockDrawing(PipelineDrawing):
         self.scope.variables += [Variable(top, dtype, (rows,), 0), Variable(often, "s32", (rows,), 0)]
         self.scope.variables.append(Variable(beside, dtype, (rows, columns), 0))
         self.note("joined tops")
+        return Plain(lines, act)
+
+    def attends(self, dtype: str, rows: int, columns: int, n: int, parts: Parts) -> Statement:
+        """As attention: a product with what the greatest numbers choose, whose sums join with them."""
+        top, often, beside, d = self.fresh("t"), self.fresh("t"), self.fresh("t"), self.power(3, 5)
+        self.function(TOPS)
+        w, _ = self.plain("f16", (n, d), 2)
+        least = whole_number(lowest(dtype))
+        is_top = f"({{v}} == n_{top}[:, None])"
+        lines, _ = self.loop_of(
+            [
+                f"{top}, {often} = full({dtype}[{rows}], {least}), zeros(s32[{rows}])",
+                f"{beside} = zeros(f32[{rows}, {d}])",
+            ],
+            [
+                f"n_{top} = maximum({top}, max({{v}}, axis=1))",
+                f"{often} = where({top} == n_{top}, {often}, 0) + sum({is_top}.to(s32), axis=1)",
+                f"{beside} = dot({is_top}.to(f16), {w}[{{j}} : {{j}} + {columns}, 0 : {d}], "
+                f"where(({top} == n_{top})[:, None], {beside}, 0.0))",
+                f"{top} = n_{top}",
+            ],
+            [f"{top}, {often}, {beside} = joined(met, ({top}, {often}, {beside}))"],
+            columns,
+            n,
+        )
+        word = self.pick(["", "registers", "shared", "shared"] + ["tma"] * (2 * (self.program.arch in NEWER)))
+        if word:
+            self.program.schedule.append(f"stage {w}: {word}")
+        if word in ("shared", "tma"):
+            self.program.schedule.append(f"pipeline {self.counter_of}: {self.random.randint(2, 3)}")
+
+        def act(state: State) -> None:
+            a, b = np.full(rows, lowest(dtype), NUMPY[dtype]), np.zeros(rows, np.int32)
+            c, weights = np.zeros((rows, d)), state.arrays[w]
+            for number, v in enumerate(parts(state)):
+                new = np.maximum(a, v.max(1))
+                here = v == new[:, None]
+                beside_it = here @ part_of(weights, (number * columns, 0), (columns, d)).astype(np.float64)
+                b = np.where(a == new, b, 0) + here.sum(1)
+                c, a = np.where((a == new)[:, None], c, 0) + beside_it, new
+            state.names[top], state.names[often], state.names[beside] = a, b.astype(np.int32), c.astype(np.float32)
+
+        self.scope.variables += [Variable(top, dtype, (rows,), 0), Variable(often, "s32", (rows,), 0)]
+        self.scope.variables.append(Variable(beside, "f32", (rows, d), 2.0 * n))
+        self.note("joined products")
         return Plain(lines, act)
 
     def places(self, dtype: str, rows: int, columns: int, n: int, parts: Parts) -> Statement:

@@ -70,9 +70,9 @@ def test_every_construct_is_drawn() -> None:
         store shared; peel; tiles of a dim; two names at once; require async; like; tune; contract;
         gather along an axis; product of a batch; boxes of a table; boxes of a table: ahead; products of boxes;
         products of gathered rows; products of boxes: shared; products of boxes: tma; an entry of an entry;
-        split memory; split stream; split cluster; loop of sums that blocks divide; pages of a loop that blocks
-        divide; joined maps; joined tops; joined places; rows of a cluster; number of a row: sum; number of a
-        row: argmax
+        split memory; split stream; split cluster; loop of sums that blocks divide;
+        pages of a loop that blocks divide; joined maps; joined tops; joined products; joined places;
+        rows of a cluster; number of a row: sum; number of a row: argmax
     """
     missing = [name for name in " ".join(wanted.split()).split("; ") if not seen[name]]
     assert not missing

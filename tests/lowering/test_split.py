@@ -492,7 +492,11 @@ def test_a_function_reads_what_is_computed_behind_the_loop(parts: int | str) -> 
     """It was an internal error."""
     x = np.arange(2 * 160, dtype=np.float32).reshape(2, 160) % 7
     args = {"y": np.zeros((2, 32), np.float32), "f": np.full(2, 2.0, np.float32), "x": x}
-    kernel_of(READS.format(behind="c = f[r] * 2.0", parts=parts), args).run(**args)
+    text = READS.format(behind="c = f[r] * 2.0", parts=parts)
+    request = Request("sums", "s", {"rows": 2, "cols": 160}, arch="sm_90a")
+    found = verify_kernel(parse_program(text), request, args)
+    assert found.divergence is None and found.undecided is None
+    kernel_of(text, args).run(**args)
     assert np.array_equal(args["y"], 2 * x.reshape(2, 5, 32).sum(1))
 
 

@@ -70,9 +70,8 @@ class CutRun(Run):
         """Joins what two parts of a loop found."""
         out = list(right)
         for group in self.groups_of[loop]:
-            for op in group.alone:  # values that the function reads
-                if all(operand in self.values for operand in op.operands):
-                    self.op(op)
+            for op in group.alone:  # of which the function reads a result
+                self.op(op)
             at = [loop.results.index(value) for value in group.values]
             pair = [left[i] for i in at], [right[i] for i in at]
             made = self.region(group.join, [*pair[0], *pair[1]]) if group.whole else self.join(group.join, *pair)

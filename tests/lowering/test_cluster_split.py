@@ -38,10 +38,16 @@ def test_a_product_of_several_blocks_a_tile(type: str, parts: int, m: int, n: in
     assert "st.async" in kernel.ptx and "atom" not in kernel.ptx
 
 
-def test_a_whole_tile_that_all_blocks_get_has_no_subtiles() -> None:
-    text = PRODUCT.format(iterations="0, k, TK", parts="3, cluster") + "    subtile acc: 16, 16\n"
-    with pytest.raises(TileError, match="cannot be done in parts: all blocks of a cluster get all of it"):
+@pytest.mark.parametrize(
+    ("parts", "cut", "what"),
+    [(3, "16, 16", "has all of it"), (2, "16, 16", "joins a part of it"), (2, "32, 8", "joins a part of it")],
+)
+def test_a_tile_that_blocks_share_has_no_subtiles(parts: int, cut: str, what: str) -> None:
+    text = PRODUCT.format(iterations="0, k, TK", parts=f"{parts}, cluster") + f"    subtile acc: {cut}\n"
+    message = f"'acc' cannot be done in parts: the blocks of a cluster share it, and each {what}"
+    with pytest.raises(TileError, match=message) as told:
         kernel_of(text, operands(33, 20, 96))
+    assert told.value.loc is not None and text.splitlines()[told.value.loc.line - 1] == f"    subtile acc: {cut}"
 
 
 def test_the_same_bits_in_each_run() -> None:

@@ -143,6 +143,12 @@ class ClusterSplit(LoopShare):
         axis = self.function.choices.choose("divide", subject, ways, rule, loc=loc, because=why)
         for each in large:
             each.axis = axis
+        for each in self.found.values():
+            line = self.function.lines.get(("subtile", each.value.name or ""))
+            if line is not None and not each.is_cut:
+                what = "each has all of it" if each.axis is None else "each joins a part of it"
+                message = f"'{each.value.name}' cannot be done in parts: the blocks of a cluster share it, and {what}"
+                raise TileError("schedule", line, message, f"no such line, or split {subject}: {self.blocks}, memory")
 
     def _fits(self, large: Sequence[_Accumulator], axis: int) -> bool:
         """Whether the code behind the loop can be computed in parts of these accumulators along `axis`."""

@@ -287,6 +287,19 @@ def _divided_in(join: Block, axes: Sequence[int | None]) -> dict[Value, int] | N
                 along = through(op, value, divided[value]) if through is not None else None
                 if along is None or any(result not in along for result in op.results):
                     return None
+                if not all(o not in along or _has_parts(join, o, along[o], divided) for o in op.operands):
+                    return None
                 divided |= {result: along[result] for result in op.results}
     ends = zip(join.ops[-1].operands, axes, strict=False)
     return divided if all(divided.get(value) == axis for value, axis in ends) else None
+
+
+def _has_parts(join: Block, value: Value, axis: int, divided: Mapping[Value, int]) -> bool:
+    """Whether a value of a function can be computed in parts along `axis`: an argument only if it is divided so."""
+    if value in divided or value in join.args or value.op is None:
+        return divided.get(value) == axis
+    through = value.op.spec.elements.along
+    along = through(value.op, value, axis) if through is not None else None
+    if along is None:
+        return False
+    return all(o not in along or _has_parts(join, o, along[o], divided) for o in value.op.operands)

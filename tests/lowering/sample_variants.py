@@ -133,6 +133,8 @@ DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
     ("normalise", "row_piece"): [{"rows": 100, "cols": 45}],
     ("normalise", "row_lanes"): [{"rows": 8, "cols": 1024}, {"rows": 5, "cols": 1000}, {"rows": 3, "cols": 77}],
     ("normalise", "row_block"): [{"rows": 8, "cols": 8192}, {"rows": 5, "cols": 4097}],
+    ("backward_rows", "turns"): [{"rows": 3000, "cols": 20000}],
+    ("cross_entropy_rows", "turns"): [{"rows": 3000, "cols": 20000}],
     ("normalise", "turns"): [{"rows": 3000, "cols": 8192}, {"rows": 3000, "cols": 4097}],
     ("gradient", "piece"): [{"rows": 100, "cols": 45}],
     ("gradient", "lanes"): [{"rows": 8, "cols": 1024}, {"rows": 3, "cols": 77}],

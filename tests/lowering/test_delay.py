@@ -67,6 +67,62 @@ def test_results_are_numpys_after_any_number_of_iterations(n: int, more: str) ->
     assert ["x", "acc"] in products_of_loops(kernel.variant.function)
 
 
+@pytest.mark.parametrize("n", [0, 40, 130])
+def test_loops_may_count_down(n: int) -> None:
+    args, wanted = arrays(64, n, 128)
+    text = TEXT.replace("range(0, n, TN)", "range((n - 1) // TN * TN, -1, 0 - TN)") + "    delay acc\n"
+    launch(compile_kernel(text, args, arch="sm_90a"), args)
+    assert np.abs(args["o"] - wanted).max() < 2e-3
+
+
+NEST = """
+kernel nest(o: f32[s, d], q: f16[s, d], k: f16[t, d], v: f16[t, d], w: f16[u, d], z: f16[u, t]; D = 64, TN = 64):
+    grid 1
+    qs, acc = q[0 : 64, 0 : D], zeros(f32[64, D])
+    for j in range(0, t, TN):
+        x, y = dot(qs, k[j : j + TN, 0 : D].T), zeros(f32[64, TN])
+        for p in range(0, u, TN):
+            h = dot(qs, w[p : p + TN, 0 : D].T)
+            y = dot(maximum(h, 0.0).to(f16), z[p : p + TN, j : j + TN], y)
+        e = x * y
+        acc = dot(e.to(f16), v[j : j + TN, 0 : D], acc)
+    o[0 : 64, 0 : D] = acc
+
+schedule s of nest:
+    warps = 4
+    instruction x, h, y, acc: wgmma
+    stage q: shared
+"""
+
+
+def nest(more: str) -> Function:
+    """Checks the result of a loop within a loop, both of which have a product to delay."""
+    random, f = np.random.default_rng(0), np.float64
+    shapes = {"q": (64, 64), "k": (192, 64), "v": (192, 64), "w": (128, 64), "z": (128, 192)}
+    args: dict[str, Any] = {n: (random.standard_normal(each) / 4).astype(np.float16) for n, each in shapes.items()}
+    args["o"] = np.zeros((64, 64), np.float32)
+    kernel = compile_kernel(NEST + more, args, arch="sm_90a")
+    launch(kernel, args)
+    h = np.maximum(args["q"].astype(f) @ args["w"].T.astype(f), 0)
+    wanted = (args["q"].astype(f) @ args["k"].T.astype(f)) * (h @ args["z"].astype(f)) @ args["v"].astype(f)
+    assert np.abs(args["o"] - wanted).max() < 2e-2
+    return kernel.variant.function
+
+
+def test_a_loop_within_a_delayed_loop_may_be_delayed_too() -> None:
+    """The first iteration of the outer loop stands in a branch: it has a loop of its own."""
+    delayed = nest("    delay acc, y\n    pipeline j, p: 2\n")
+    assert products_of_loops(delayed).count(["h", "y"]) == 2
+
+
+def test_the_only_stage_is_not_kept_while_a_loop_inside_copies() -> None:
+    """Deadlock: the producer would wait for the stage of `v`, ahead of copies of `w`. The consumer would wait for `w`
+    ahead of the delayed product, which reads `v`."""
+    assert "delay.acc" not in {choice.stem for choice in nest("    pipeline j: 1\n").choices.made}
+    with pytest.raises(TileError, match=NO_PRODUCT.format("acc")):
+        nest("    pipeline j: 1\n    delay acc\n")
+
+
 @pytest.mark.parametrize(("d", "is_delayed"), [(64, False), (128, True), (256, True)])
 def test_products_of_wide_heads_are_delayed_by_themselves(d: int, is_delayed: bool) -> None:
     args, wanted = arrays(64, 130, d)

@@ -33,10 +33,11 @@ from msgspec import Struct
 from dsl.lowering.building.builder import Builder
 from dsl.lowering.building.iterations import carry, hand_on
 from dsl.lowering.directives.pingpong import computed_operand, work_of_element
-from dsl.lowering.directives.slices import impure, leaves_of, located, reached, reads, slice_of, without
+from dsl.lowering.directives.slices import impure, inside, leaves_of, located, reached, reads, slice_of, without
 from dsl.lowering.directives.staged import retype
 from dsl.lowering.hopper.boxes import CopiedBox
 from dsl.lowering.ir.choices import ON_OFF
+from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Block, Function, Op, Value, blocks_of, clone, replace_uses, uses, walk
 from dsl.lowering.ir.location import Loc, TileError, closest
 from dsl.lowering.ops import OPS
@@ -58,6 +59,7 @@ def delay(function: Function) -> None:
     for name, holds in said.items():
         if holds and name not in {each.name for each in found}:
             raise _refusal(function, name, function.lines.get(("delay", name)), found)
+    taken = []
     for each in found:
         loc = function.lines.get(("delay", each.name)) if said.get(each.name) else None
         work = work_of_element(each.loop.regions[0], each.computed)
@@ -67,14 +69,17 @@ def delay(function: Function) -> None:
             "delay", each.name, ON_OFF, rule, loc=each.product.loc, pinned=loc, because=because,
             line=f"delay {each.name}",
         ):  # fmt: skip
-            each.apply(function)
+            taken.append(each)
+    for each in reversed(taken):  # inner loops first, because an outer one copies its body for the first iteration
+        each.apply(function)
 
 
 def _refusal(function: Function, name: str, loc: Loc | None, found: list[_Product]) -> TileError:
     message = f"'{name}' is no product that can start in the next iteration"
     hint = closest(name, {each.name for each in found}) or (
         "a wgmma in a loop with TMA copies: its left operand is computed from another product of the iteration, only "
-        "the next iteration takes its result, and it alone reads its right operand"
+        "the next iteration takes its result, and it alone reads its right operand, of which there are two stages if a "
+        "loop inside copies, too"
     )
     return TileError("schedule", loc or function.loc, message, hint)
 
@@ -132,8 +137,10 @@ class _Product(Struct):
         part = slice_of(body.ops, [product.operands[1]])
         loads = [op for op in part if op.spec.access.kind == "read"]
         others = [op for op in part if op not in loads]
-        inside = {result for op in body.ops for result in op.results} | {*body.args}
-        if number not in body.args or impure(others) or leaves_of(part, []) & inside - {number}:
+        made_here = {result for op in body.ops for result in op.results} | {*body.args}
+        if wait.attrs["stages"] == 1 and any(op.spec.access.at_pipeline for op in inside(loop) if op not in steps):
+            return None  # the producer would wait for the only stage, ahead of copies for this iteration's inner loops
+        if number not in body.args or impure(others) or leaves_of(part, []) & made_here - {number}:
             return None
         tiles, made = {op.operands[0] for op in loads}, {result for op in part for result in op.results}
         rest = without(body.ops, {product, *part})
@@ -154,7 +161,8 @@ class _Product(Struct):
         start, stop, step, *_ = self.loop.operands
         with b.region(around):
             self._carry_operands(b.constant(0, operand.dtype, operand.shape))
-            carried, is_any = self.loop.operands[3:], b.value("lt", start, stop)
+            before = "gt" if (constant_of(step) or 1) < 0 else "lt"  # a loop may count down
+            carried, is_any = self.loop.operands[3:], b.value(before, start, stop)
             first = _only_if(b, is_any, lambda into: clone(body, [start, *carried], into.ops), carried)
             self.loop.operands = [b.value("add", start, step), stop, step, *first]
             self._start_one_before(b, base)

@@ -142,6 +142,20 @@ def test_exponentials_stand_ahead_of_the_wait_for_the_delayed_product() -> None:
     assert steps[1 : steps.index("wait_group.sync.aligned 0")] == ["ex2"] * (steps.count("ex2")) + ["try_wait"]
 
 
+def test_the_delayed_product_starts_ahead_of_another_one_of_the_operand() -> None:
+    """Behind it, no product would run while warps compute the operand."""
+    args, wanted = arrays(64, 130, 128)
+    product = "acc = dot(e.to(f16), v[j : j + TN, 0 : D], acc * shrink[:, None])"
+    more = product.replace("acc", "more").replace("v[", "u[")
+    text = TEXT.replace(product, f"{product}\n        {more}").replace("x, acc:", "x, acc, more:")
+    text = text.replace("m, l, acc = ", "more = zeros(f32[TM, D])\n    m, l, acc = ").replace("(acc /", "((acc + more) /")
+    args["u"] = -args["v"] / 2
+    kernel = compile_kernel(text.replace("v: f16[t, d]", "v: f16[t, d], u: f16[t, d]"), args, arch="sm_90a")
+    assert ["x", "more", "acc"] in products_of_loops(kernel.variant.function)
+    launch(kernel, args)
+    assert np.abs(args["o"] - wanted / 2).max() < 2e-3
+
+
 SHARED = {
     "x = dot(qs, k[j : j + TN, 0 : D].T)": "w = k[j : j + TN, 0 : D]; x = dot(qs, w.T)",
     "v[j : j + TN, 0 : D]": "w",

@@ -39,7 +39,7 @@ from dsl.lowering.hopper.boxes import CopiedBox
 from dsl.lowering.ir.choices import ON_OFF
 from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Block, Function, Op, Value, blocks_of, clone, replace_uses, uses, walk
-from dsl.lowering.ir.location import Loc, TileError, closest
+from dsl.lowering.ir.location import Loc, TileError
 from dsl.lowering.ops import OPS
 from dsl.lowering.ops.pipelines import base_of, rings_of, roles_of
 from dsl.lowering.plan.products import is_wgmma
@@ -76,11 +76,13 @@ def delay(function: Function) -> None:
 
 def _refusal(function: Function, name: str, loc: Loc | None, found: list[_Product]) -> TileError:
     message = f"'{name}' is no product that can start in the next iteration"
-    hint = closest(name, {each.name for each in found}) or (
+    hint = (
         "a wgmma in a loop with TMA copies: its left operand is computed from another product of the iteration, only "
         "the next iteration takes its result, and it alone reads its right operand, of which there are two stages if a "
         "loop inside copies, too"
     )
+    others = " and ".join(f"'{each}'" for each in dict.fromkeys(each.name for each in found))
+    hint = f"{hint}; such as {others}" if others else hint
     return TileError("schedule", loc or function.loc, message, hint)
 
 
@@ -147,7 +149,8 @@ class _Product(Struct):
         if any(tiles.intersection(op.operands) or made.intersection(op.operands) for op in rest):
             return None
         later = {op for op in rest if _depends(op, total)}
-        ahead = [op for op in rest if is_wgmma(op) and op not in later]
+        # Behind products of the operand itself, tensor cores would have nothing to do while warps compute it.
+        ahead = [op for op in rest[: rest.index(computed)] if is_wgmma(op) and op not in later]
         if not ahead or any(rest.index(op) < rest.index(ahead[-1]) for op in later if op is not end):
             return None
         filled = {op.operands[0] for op in _copies(walk(roles.regions[0]), base_of(wait))}

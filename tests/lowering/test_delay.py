@@ -148,7 +148,8 @@ def test_the_delayed_product_starts_ahead_of_another_one_of_the_operand() -> Non
     product = "acc = dot(e.to(f16), v[j : j + TN, 0 : D], acc * shrink[:, None])"
     more = product.replace("acc", "more").replace("v[", "u[")
     text = TEXT.replace(product, f"{product}\n        {more}").replace("x, acc:", "x, acc, more:")
-    text = text.replace("m, l, acc = ", "more = zeros(f32[TM, D])\n    m, l, acc = ").replace("(acc /", "((acc + more) /")
+    text = text.replace("m, l, acc = ", "more = zeros(f32[TM, D])\n    m, l, acc = ")
+    text = text.replace("(acc /", "((acc + more) /")
     args["u"] = -args["v"] / 2
     kernel = compile_kernel(text.replace("v: f16[t, d]", "v: f16[t, d], u: f16[t, d]"), args, arch="sm_90a")
     assert ["x", "more", "acc"] in products_of_loops(kernel.variant.function)

@@ -297,6 +297,16 @@ def test_what_does_not_fit_a_product_is_refused(lines: str) -> None:
     assert caught.value.code == code and caught.value.message.startswith(message) and caught.value.loc is not None
 
 
+def test_a_loop_whose_loads_nothing_uses_has_nothing_to_copy() -> None:
+    """`stage` removes the loads. The hint named a tensor `a`, which the loop does not load."""
+    text = PRODUCT.format(lines="pipeline q: 2", type="f16", sum="f32", range="0, k, TK").replace(
+        "    for p in", "    for q in range(0, k, TK):\n        x = b[q : q + TK, 0 : TN]\n    for p in"
+    )
+    with pytest.raises(TileError, match="loop 'q' loads no tile that is used, so nothing could run ahead") as caught:
+        compile_kernel(text, dims={"m": 32, "n": 16, "k": 64}, arch="sm_90")
+    assert caught.value.loc is not None and text.splitlines()[caught.value.loc.line - 1].strip() == "pipeline q: 2"
+
+
 @pytest.mark.parametrize("turned", ["a", "b", "ab", ""])
 def test_a_tile_lies_in_shared_memory_as_its_tensor_does(turned: str) -> None:
     """One kernel for operands either way, `b.T` of an array too: copies have 16 bytes, and matrices are turned."""

@@ -233,12 +233,12 @@ def _refuse(function: Function, name: str, stages: int, found: list[Nest]) -> No
                 why = f"{stages} stages are requested, and nothing that it loads is staged"
                 function.choices.choose("pipeline", name, {"1": 1}, "1", loc=op.loc, because=why, pinned=loc)
                 return
-            if not loads:  # or none that something uses: `stage` removes those
+            inside = {nest.name for nest in found if nest.inner in set(walk(op.regions[0]))}
+            if not loads and not inside:  # or none that something uses: `stage` removes those
                 message = f"loop '{name}' loads no tile that is used, so nothing could run ahead"
                 raise TileError("schedule", loc or op.loc, message, f"leave out 'pipeline {name}'")
             message = f"loop '{name}' has no copies at the head of its body that could run ahead"
-            inside = {nest.name for nest in found if nest.inner in set(walk(op.regions[0]))}
-            tensors = ", ".join(sorted({each.operands[0].name or "a" for each in loads}) or ["a"])
+            tensors = ", ".join(sorted({each.operands[0].name or "a" for each in loads}))
             hint = f"stage what it loads, as in: stage {tensors}: shared"
             if inside:
                 hint = f"a loop inside has them: pipeline {', '.join([name, *sorted(inside)])}: {stages}"

@@ -224,3 +224,27 @@ def test_loops_of_one_iteration_have_a_pipeline_each_in_the_loop_over_tiles(devi
     ptx = module.compile("twice", m=m, n=n).ptx
     Kernel(few_blocks(ptx, 2) if device == "emulator" else ptx, device=device)(c, x, w, h, u)
     np.testing.assert_array_equal(c, (x.astype(int) @ w.T.astype(int) + h.astype(int) @ u.T.astype(int)))
+
+
+AXIS = """
+kernel k(c: f32[b, 64, 64], a: f16[b, 64, k], w: f16[k, 64]):
+    grid b
+    acc = zeros(f32[64, 64])
+    for p in range(0, k, 64):
+        acc = dot(a[block(0), 0:64, p : p + 64], w[p : p + 64, 0:64], acc)
+    c[block(0), 0:64, 0:64] = acc
+
+schedule s of k:
+    warps = 4
+    instruction acc: wgmma
+"""
+
+
+def test_blocks_that_are_persistent_by_rule_compute_other_tiles() -> None:
+    """Only the first blocks are compared, and `grid` gives them tiles of others."""
+    random = np.random.default_rng(0)
+    args: dict[str, Any] = {"a": random.integers(-2, 3, (20, 64, 64)).astype(np.float16)}
+    args |= {"w": random.integers(-2, 3, (64, 64)).astype(np.float16), "c": np.zeros((20, 64, 64), np.float32)}
+    request = Request("k", "s", {"b": 20, "k": 64}, arch="sm_90a")
+    found = verify_kernel(parse_program(AXIS), request, args, most=4)
+    assert found.divergence is None and found.undecided is None, str(found.divergence)

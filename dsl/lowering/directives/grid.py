@@ -94,9 +94,10 @@ def grid(function: Function) -> None:
 def may_deal(function: Function) -> bool:
     """Whether the pass `grid` may change which tile a block computes. If so, `dsl verify` compares the results of all
     blocks."""
-    is_named = bool(function.number("persistent", 0)) or _wished(function, "tile_columns") is not None
+    persists = bool(function.number("persistent", 0)) or ("persistent" not in function.attrs and may_persist(function))
+    is_named = _wished(function, "tile_columns") is not None
     may_order = _growth(function) < 0 or _may_group(function) or _may_descend(function)
-    return is_named or may_order or prod(_cluster(function)) > 1
+    return persists or is_named or may_order or prod(_cluster(function)) > 1
 
 
 # ---- choices ----

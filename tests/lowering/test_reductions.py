@@ -493,3 +493,26 @@ kernel k(y: f32[128], x: f32[128]):
     with pytest.raises(TileError, match="a function that joins two values") as caught:
         compile_kernel(text, {"x": np.zeros(128, np.float32)})
     assert message in caught.value.message and caught.value.loc is not None
+
+
+def test_elements_that_repeat_a_number_take_no_registers_of_their_own() -> None:
+    """A row's number lies in four lanes. So does each element of the zeros, as the row of a product lies."""
+    text = """
+kernel k(y: f32[s], a: f16[s, k], b: f16[k, n]; TM = 64, TN = 128, TK = 64):
+    grid 1
+    acc = zeros(f32[TM, TN])
+    top = max(acc, axis=1)
+    for p in range(0, k, TK):
+        acc = dot(a[0 : TM, p : p + TK], b[p : p + TK, 0 : TN], acc)
+        top = maximum(top, max(acc, axis=1))
+    y[0 : TM] = top
+
+schedule s of k:
+    warps = 4
+    instruction acc: wgmma
+"""
+    random = np.random.default_rng(0)
+    a, b = (random.integers(-2, 3, shape).astype(np.float16) for shape in ((64, 64), (64, 128)))
+    args = {"y": np.empty(64, np.float32), "a": a, "b": b}
+    run(text, args, arch="sm_90a")
+    assert np.array_equal(args["y"], np.maximum((a @ b).max(1), 0))

@@ -357,7 +357,7 @@ def test_sorted_and_summed_in_logarithms():
     np.testing.assert_allclose(evaluate("logsumexp(v, axis=1)", v=rows), wanted)
     np.testing.assert_allclose(evaluate("ref.logsumexp(v, axis=1, keepdims=true)", v=rows)[:, 0], wanted)
     assert math.isclose(evaluate("logsumexp(v)", v=rows[:2]), wanted[0])
-    assert error("logsumexp(zeros(f32[0]))").code == "shape"
+    assert evaluate("logsumexp(zeros(f32[0]))") == -np.inf
 
 
 def test_reduce_and_scan_take_functions():

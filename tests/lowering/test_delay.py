@@ -180,3 +180,35 @@ def test_what_cannot_be_delayed_is_an_error_at_its_line(changes: dict[str, str],
     with pytest.raises(TileError, match=message.format(name)) as caught:
         compile_kernel(text, arrays(64, 130, 128)[0], arch="sm_90a")
     assert caught.value.loc is not None and text.splitlines()[caught.value.loc.line - 1] == f"    delay {name}"
+
+
+INSIDE = """
+kernel k(o: f32[h, s, 128], q: f16[h, s, 128], k: f16[h, t, 128], v: f16[h, t, 128]):
+    grid cdiv(s, 128)
+    i = block(0) * 128
+    for z in range(h):
+        qs, acc = q[z, i : i + 128, 0 : 128], zeros(f32[128, 128])
+        for j in range(0, t, 32):
+            x = dot(qs, k[z, j : j + 32, 0 : 128].T)
+            acc = dot(clamp(x, -4, 4).to(f16), v[z, j : j + 32, 0 : 128], acc)
+        o[z, i : i + 128, 0 : 128] = acc
+
+schedule s of k:
+    warps = 8
+    stage k, v: tma
+    stage q: shared
+    instruction x, acc: wgmma
+    pipeline j: 1
+    pipeline z: 3
+    persistent 1
+"""
+
+
+def test_loops_that_share_stages_delay_nothing() -> None:
+    """`pipeline z` with copies by threads makes two loops over j, whose boxes are one producer's."""
+    random = np.random.default_rng(0)
+    q, k, v = (random.integers(-1, 2, (2, rows, 128)).astype(np.float16) for rows in (100, 96, 96))
+    args = {"o": np.zeros((2, 100, 128), np.float32), "q": q, "k": k, "v": v}
+    launch(compile_kernel(INSIDE, args, arch="sm_90a"), args)
+    wanted = np.clip(q.astype(int) @ k.astype(int).transpose(0, 2, 1), -4, 4) @ v.astype(int)
+    assert np.array_equal(args["o"], wanted)

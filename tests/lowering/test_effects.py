@@ -66,8 +66,11 @@ CHANNELS = {
     "cluster_leave": {"orders"},
 }
 """Operations on the barriers of pipelines and clusters, and the fence of stores by boxes: what their rows do."""
-SOMETIMES = {"consumer_release": {"orders"}, "cluster_arrive": {"writes"}}
-"""What some of them do: a fence where threads read what the pipeline brings, the start of an exchange's mbarriers."""
+SOMETIMES = {
+    "consumer_release": {"orders"}, "cluster_arrive": {"writes"}, "cluster_gather": {"orders", "arrives", "waits"}
+}  # fmt: skip
+"""What some of them do: a fence where threads read what the pipeline brings, the start of an exchange's mbarriers. A
+gather for rows in turn meets at mbarriers in place of a barrier of the cluster."""
 
 
 WAITS = ("wgmma_wait", "wgmma_wait_group")

@@ -483,7 +483,7 @@ def test_plain_attention(device: str, causal: bool, d: int) -> None:
 def test_plain_attention_is_planned_as_the_sample() -> None:
     options = {"dims": {"heads": 32, "s": 4096, "t": 4096, "d": 128}, "types": {"T": "f16"}, "strides": {}}
     now = taken(compiled(ATTENTION, "attend", constants={"D": 128, "TM": 128, "TN": 128}, **options))
-    wanted = {"pipeline.tile": "2", "pipeline.j": "2", "pingpong.e": "one", "stage.q": "tma", "stage.o": "tma"}
+    wanted = {"pipeline.tile": "2", "pipeline.j": "2", "delay.acc": "on", "stage.q": "tma", "stage.o": "tma"}
     assert {key: now.get(key) for key in wanted} == wanted
     assert any(re.fullmatch(r"peel\.\w+", key) and option == "on" for key, option in now.items())
 

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from dsl.lowering.ir.function import Block, Function, Value, replace_uses
 from dsl.lowering.ops.memory import writes
 
 
-def remove_unused(function: Function) -> None:
-    """Removes operations that have no effects and whose results are unused. Also removes loop-carried values that never
-    change."""
+def remove_unused(function: Function, kept: Collection[str] = ()) -> None:
+    """Removes operations that have no effects and whose results are unused, except those of a value in `kept`. Also
+    removes loop-carried values that never change."""
     # repeated, because dropping one carried value can show that another never changes
     while _drop_carried(function.body):
         pass
     live: set[Value] = set()
 
     def visit(block: Block) -> None:
-        kept = []
+        needed_ops = []
         for op in reversed(block.ops):  # in reverse, so uses are visited before definitions
-            needed = op.spec.keep or any(r in live for r in op.results)
+            needed = op.spec.keep or any(r in live or r.name in kept for r in op.results)
             if not needed and op.spec.access.touches:
                 needed = writes(op)
             if not needed:
@@ -25,8 +27,8 @@ def remove_unused(function: Function) -> None:
             live.update(op.operands)
             for region in op.regions:
                 visit(region)
-            kept.append(op)
-        block.ops = kept[::-1]
+            needed_ops.append(op)
+        block.ops = needed_ops[::-1]
 
     visit(function.body)
 

@@ -131,6 +131,9 @@ class _Product(Struct):
         if found is None or [op.spec.access.at_pipeline for op in steps] != ["wait", "free"]:
             return None
         wait, release = steps
+        waits = [op for op in walk(roles.regions[1]) if op.spec.access.at_pipeline == "wait"]
+        if any(base_of(op) == base_of(wait) for op in waits if op is not wait):
+            return None  # another loop reads the same stages: `pipeline` makes several of a loop in another one
         (_, _, computed, product), end = found, body.ops[-1]
         column = end.operands.index(product.result) if product.result in end.operands else -1
         if column < 0 or uses(body).get(product.result) != [end] or wait.operands != release.operands:

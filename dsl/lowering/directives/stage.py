@@ -108,7 +108,7 @@ def stage(function: Function, target: Target) -> None:
     said = function.by_subject("stage", str)
     text = _Subjects.of(function, said)
     _check_subjects(function, said, text.tensors)
-    remove_unused(function)
+    remove_unused(function, set(function.by_subject("peel", str).values()))  # a flag may be on everywhere
     live = _Subjects.of(function, said)
     function.void += [(name, function.lines[key]) for name in said if name in text.tensors - live.tensors
                       and (key := ("stage", name)) in function.lines]  # fmt: skip

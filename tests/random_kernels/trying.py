@@ -105,6 +105,8 @@ def tried(program: Program, device: str = "emulator", ptxas: bool = False) -> Ou
     except (FindingError, DeviceAssertError) as error:
         return outcome("finding", str(error))
     except LaunchError as error:
+        if "a multiple of its clusters'" in str(error):
+            return outcome("refused", str(error), error.code)
         return outcome("ptxas" if error.code == "ptx" else "traceback", str(error))
     except DeviceError as error:
         return outcome("device", f"{error.code}: {error}", error.code)

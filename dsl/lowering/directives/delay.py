@@ -50,15 +50,18 @@ LEAST_WORK = 256
 without, and 0.85 to 0.95 for heads of 256 (bf16, 1024 to 16384 tokens, H200; the other way has turns for heads of
 128)."""
 
+FED_BY_NONE = "its left operand is computed from no other product of the iteration"
+HINT = "a wgmma in a loop with TMA copies, fed by another product, which alone reads its right operand"
+
 
 def delay(function: Function) -> None:
     """Delays the products in `delay` lines, and by default those whose left operand is computed from another product of
     the iteration. Raises TileError `schedule` if a named product cannot be delayed."""
-    said, found = function.by_subject("delay", bool), _found(function)
+    said, (found, why) = function.by_subject("delay", bool), _found(function)
     has_turns = any(function.by_subject("pingpong", bool).values())
     for name, holds in said.items():
         if holds and name not in {each.name for each in found}:
-            raise _refusal(function, name, function.lines.get(("delay", name)), found)
+            raise _refusal(function, name, function.lines.get(("delay", name)), found, why)
     taken = []
     for each in found:
         loc = function.lines.get(("delay", each.name)) if said.get(each.name) else None
@@ -74,25 +77,24 @@ def delay(function: Function) -> None:
         each.apply(function)
 
 
-def _refusal(function: Function, name: str, loc: Loc | None, found: list[_Product]) -> TileError:
-    message = f"'{name}' is no product that can start in the next iteration"
-    hint = (
-        "a wgmma in a loop with TMA copies: its left operand is computed from another product of the iteration, only "
-        "the next iteration takes its result, and it alone reads its right operand, of which there are two stages if a "
-        "loop inside copies, too"
-    )
+def _refusal(function: Function, name: str, loc: Loc | None, found: list[_Product], why: dict[str, str]) -> TileError:
+    reason = why.get(name, "it is no wgmma in a loop with TMA copies")
+    message = f"'{name}' cannot start in the next iteration: {reason}"
     others = " and ".join(f"'{each}'" for each in dict.fromkeys(each.name for each in found))
-    hint = f"{hint}; such as {others}" if others else hint
-    return TileError("schedule", loc or function.loc, message, hint)
+    return TileError("schedule", loc or function.loc, message, f"here {others} can" if others else HINT)
 
 
-def _found(function: Function) -> list[_Product]:
-    roles = roles_of(function)
-    if roles is None:
-        return []
-    blocks = [block for block in blocks_of(roles.regions[1]) if any(op.spec.control.counters for op in block.ops)]
-    loops = [(block, op) for block in blocks for op in block.ops if op.spec.control.counters]
-    return [each for block, loop in loops if (each := _Product.of(roles, block, loop)) is not None]
+def _found(function: Function) -> tuple[list[_Product], dict[str, str]]:
+    """Returns the products that can be delayed, and why others cannot, by their names."""
+    roles, found, why = roles_of(function), list[_Product](), dict[str, str]()
+    for block in [] if roles is None else list(blocks_of(roles.regions[1])):
+        for loop in [op for op in block.ops if op.spec.control.counters]:
+            assert roles is not None
+            one = _Product.of(roles, block, loop)
+            found += [] if isinstance(one, str) else [one]
+            for product in filter(is_wgmma, loop.regions[0].ops):
+                why.setdefault(product.result.name or "", one if isinstance(one, str) else FED_BY_NONE)
+    return found, why
 
 
 class _Product(Struct):
@@ -124,41 +126,45 @@ class _Product(Struct):
         return self.product.result.name or "product"
 
     @classmethod
-    def of(cls, roles: Op, block: Block, loop: Op) -> _Product | None:
+    def of(cls, roles: Op, block: Block, loop: Op) -> _Product | str:
+        """Returns the loop's product that can be delayed, or why there is none."""
         body = loop.regions[0]
         steps = [op for op in body.ops if op.spec.access.at_pipeline]
         found = computed_operand(body)
-        if found is None or [op.spec.access.at_pipeline for op in steps] != ["wait", "free"]:
-            return None
+        if found is None:
+            return FED_BY_NONE
+        if [op.spec.access.at_pipeline for op in steps] != ["wait", "free"]:
+            return "its loop has no pipeline of TMA copies of its own"
         wait, release = steps
         waits = [op for op in walk(roles.regions[1]) if op.spec.access.at_pipeline == "wait"]
         if any(base_of(op) == base_of(wait) for op in waits if op is not wait):
-            return None  # another loop reads the same stages: `pipeline` makes several of a loop in another one
+            return "another loop reads the same stages"  # `pipeline` makes several of a loop in another one
         (_, _, computed, product), end = found, body.ops[-1]
         column = end.operands.index(product.result) if product.result in end.operands else -1
         if column < 0 or uses(body).get(product.result) != [end] or wait.operands != release.operands:
-            return None
+            return "not only the next iteration takes its result"
         total, number = body.args[1 + column], wait.operands[1]
         part = slice_of(body.ops, [product.operands[1]])
         loads = [op for op in part if op.spec.access.kind == "read"]
         others = [op for op in part if op not in loads]
         made_here = {result for op in body.ops for result in op.results} | {*body.args}
         if wait.attrs["stages"] == 1 and any(op.spec.access.at_pipeline for op in inside(loop) if op not in steps):
-            return None  # the producer would wait for the only stage, ahead of copies for this iteration's inner loops
+            # The producer would wait for the only stage, ahead of copies for this iteration's inner loops.
+            return "a loop inside has copies, too, and the pipeline has one stage"
         if number not in body.args or impure(others) or leaves_of(part, []) & made_here - {number}:
-            return None
+            return "the iteration computes its right operand"
         tiles, made = {op.operands[0] for op in loads}, {result for op in part for result in op.results}
         rest = without(body.ops, {product, *part})
         if any(tiles.intersection(op.operands) or made.intersection(op.operands) for op in rest):
-            return None
+            return "something else reads its right operand"
         later = {op for op in rest if _depends(op, total)}
         # Behind products of the operand itself, tensor cores would have nothing to do while warps compute it.
         ahead = [op for op in rest[: rest.index(computed)] if is_wgmma(op) and op not in later]
         if not ahead or any(rest.index(op) < rest.index(ahead[-1]) for op in later if op is not end):
-            return None
+            return "the iteration uses its sums ahead of another product"
         filled = {op.operands[0] for op in _copies(walk(roles.regions[0]), base_of(wait))}
         if not tiles or not tiles < filled or any(op.attrs.get("resident") for op in walk(roles.regions[0])):
-            return None
+            return "its right operand and another one are not both copied in each iteration"
         return cls(roles, block, loop, wait, release, computed, product, column, part, tiles, ahead[-1])
 
     def apply(self, function: Function) -> None:

@@ -13,12 +13,11 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from cases import ROOT, SAMPLES, Case, close, log_uniform, numbers
+from cases import ROOT, ROUNDING, SAMPLES, Case, close, log_uniform, numbers
 from harness import Call, LeftOut
 
 import dsl
 
-ROUNDING = {"f16": 4e-3, "bf16": 3e-2}
 HEADS = (16, 16), (32, 8), (8, 8)
 """Heads of queries, and of keys and values."""
 TOKENS = 16384

@@ -16,6 +16,8 @@ import dsl
 ROOT = Path(__file__).resolve().parent
 SAMPLES = ROOT.parent / "samples"
 CUDA = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "s8": "int8", "s32": "int32", "e4m3": "float8_e4m3fn"}
+ROUNDING = {"f16": 4e-3, "bf16": 3e-2, "f32": 1e-4}
+"""The error that a result may have, as a share of its largest number (`close`)."""
 
 
 @dataclass(slots=True)

@@ -36,7 +36,7 @@ from pathlib import Path
 from typing import Any
 
 from attention_cases import attention, decoding, gradients
-from cases import CUDA, ROOT, SAMPLES, Case, close, log_uniform, numbers
+from cases import CUDA, ROOT, ROUNDING, SAMPLES, Case, close, log_uniform, numbers
 from harness import Call, Interval, LeftOut, interleaved
 from harness.intervals import geometric_mean
 from harness.launches import facts_of
@@ -167,7 +167,6 @@ ROWS = (
     "scale_mask_softmax_dropout",
     "scale_mask_softmax_dropout_backward",
 )
-ROUNDING = {"f16": 4e-3, "bf16": 3e-2, "f32": 1e-4}
 
 
 def row_wise(source: random.Random, dtype: str, options: argparse.Namespace) -> Case:

@@ -181,7 +181,7 @@ class _Product(Struct):
             b.block.ops.append(self.loop)
             *_, left = self.loop.results
             total, number = self.loop.results[self.column], self.loop.results[body.args.index(self.number) - 1]
-            (last,) = _only_if(b, is_any, lambda into: self._last(b, number, left, total, base), [total])
+            (last,) = _only_if(b, is_any, lambda _: [self._of_before(b, number, left, total, base)], [total])
         replace_uses(function.body, {total: last})  # before the operations around the loop are in the function
         at = self.block.ops.index(self.loop)
         self.block.ops[at : at + 1] = around.ops
@@ -216,34 +216,25 @@ class _Product(Struct):
 
     def _start_one_before(self, b: Builder, base: int) -> None:
         """Each iteration starts the product of the one before, behind the product at `place`."""
-        body, made, behind, rest = self.loop.regions[0], Block(), Block(), Block()
+        body, made, rest = self.loop.regions[0], Block(), Block()
         total = body.args[1 + self.column]
         with b.region(made):
-            before = b.value("sub", self.number, b.index(1))
-            result = self._again(b, before, body.args[-1], total, base)
-        with b.region(behind):
-            _step(b, self.release, before, base)
-        at = body.ops.index(self.place) + 1
+            result = self._of_before(b, self.number, body.args[-1], total, base)
+        at, release = body.ops.index(self.place) + 1, made.ops.pop()
         rest.ops = body.ops[at:]
         replace_uses(rest, {total: result})
-        body.ops[at:] = [*made.ops, *rest.ops[:-1], *behind.ops, rest.ops[-1]]
+        body.ops[at:] = [*made.ops, *rest.ops[:-1], release, rest.ops[-1]]
 
-    def _last(self, b: Builder, number: Value, left: Value, total: Value, base: int) -> list[Value]:
-        """Builds the product of the last iteration, behind the loop."""
-        before = b.value("sub", number, b.index(1))
-        result = self._again(b, before, left, total, base)
-        _step(b, self.release, before, base)
-        return [result]
-
-    def _again(self, b: Builder, number: Value, left: Value, total: Value, base: int) -> Value:
-        """Builds the product of the iteration `number`."""
-        old = self.product
-        _step(b, self.wait, number, base)
+    def _of_before(self, b: Builder, number: Value, left: Value, total: Value, base: int) -> Value:
+        """Builds the product of the iteration before `number`, between its wait and its release."""
+        old, before = self.product, b.value("sub", number, b.index(1))
+        _step(b, self.wait, before, base)
         part = Block([self.number])
         part.ops = [*self.part, Op(OPS["yield"], [old.operands[1]], [], {}, (), old.loc)]
-        (right,) = clone(part, [number], b.block.ops)
+        (right,) = clone(part, [before], b.block.ops)
         made = Op(old.spec, [left, right, total], [old.result.type], dict(old.attrs), (), old.loc)
         b.block.ops.append(made)
+        _step(b, self.release, before, base)
         return made.result.stands_for(old.result, in_turn=True)
 
 

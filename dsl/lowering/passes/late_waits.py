@@ -33,19 +33,20 @@ MOST_BESIDE_LATE = 208
 
 def late_waits(function: Function) -> None:
     """Moves each wait behind the operations that need neither its accumulators nor the memory of its products."""
+    accesses = [op for op in walk(function.body) if op.spec.access.touches]
     for block in blocks_of(function.body):
         for wait in [op for op in reversed(block.ops) if _awaits_sums(op)]:
-            _move(function, block, wait)
+            _move(function, block, wait, accesses)
 
 
-def _move(function: Function, block: Block, wait: Op) -> None:
+def _move(function: Function, block: Block, wait: Op, accesses: Collection[Op]) -> None:
+    """Moves one wait. `accesses` are the operations of the kernel that read or write memory."""
     products = _products(wait)
     if not products or not products <= {*block.ops}:
         return  # another block has started them
     read = {effect.memory for op in products for effect in op.spec.access.effects(op)}
-    by_threads = any(_writes(op, read) for op in walk(function.body))
-    fills = [op for op in walk(function.body) if op.spec.access.at_pipeline == "fill" and op.operands[0] in read]
-    stages = {base_of(op) for op in fills}
+    by_threads = any(_writes(op, read) for op in accesses)
+    stages = {base_of(op) for op in accesses if op.spec.access.at_pipeline == "fill" and op.operands[0] in read}
     # ptxas 13.0 serialises products (C7514) if one that reads registers is waited for behind the start of another.
     alone = any(not isinstance(op.operands[0].type, ViewType) for op in products)
     at = end = block.ops.index(wait)
@@ -56,7 +57,7 @@ def _move(function: Function, block: Block, wait: Op) -> None:
     passed = block.ops[at + 1 : end + 1]
     if not any(map(_takes_long, passed)) or not _is_late(function, wait, _held(function, block)):
         return
-    block.ops[at : end + 1] = [*passed, *_bound(block.ops[: end + 1], passed), wait]
+    block.ops[at : end + 1] = [*passed, *_second_wait(block.ops[: end + 1], passed), wait]
     last = max(map(block.ops.index, products))
     wait.attrs["pending"] = sum(op.spec.wgmma for op in block.ops[last + 1 : block.ops.index(wait)])
 
@@ -88,7 +89,7 @@ def _is_approximation(op: Op) -> bool:
     return function is not None and function.bound is not None
 
 
-def _bound(ahead: list[Op], passed: list[Op]) -> list[Op]:
+def _second_wait(ahead: list[Op], passed: list[Op]) -> list[Op]:
     """Returns a second wait for a stage that is full, to stand ahead of a wait for products. ptxas 13.0 moves waits for
     products to the start of their basic block, past the exponentials that are to be computed meanwhile, but not past
     the loop of a `mbarrier.try_wait`: attention with heads of 128 takes 0.94 to 0.98 of the time (H200)."""

@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from dsl.lowering.building.builder import MAX_TILE, broadcast_shapes
+from dsl.lowering.directives.slices import reached
 from dsl.lowering.hopper.boxes import CopiedBox
 from dsl.lowering.hopper.digits import Digit, Digits, TileIndex
 from dsl.lowering.hopper.windows import NoBox, Subscript, box_of_access, check_begin, check_mask
@@ -392,16 +393,8 @@ def _resolve_tile(builder: Building, axis: _Axis, form: _Form, unmasked: Loc | N
 
 def _is_loaded(index: Value | int) -> bool:
     """Whether a scalar index comes from memory, as an entry of a table of pages does."""
-    todo, seen = [index], set[Value]()
-    while todo:
-        value = todo.pop()
-        if not isinstance(value, Value) or value.op is None or value in seen:
-            continue
-        if value.op.spec.access.touches:
-            return True
-        seen.add(value)
-        todo += value.op.operands
-    return False
+    sources = reached([index] if isinstance(index, Value) else [], lambda v: () if v.op is None else v.op.operands)
+    return any(value.op is not None and value.op.spec.access.touches for value in sources)
 
 
 def _is_tile(sub: Any) -> bool:

@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
+from itertools import accumulate, pairwise
 from typing import Any
 
 from cases import ROOT, ROUNDING, SAMPLES, Case, close, log_uniform, numbers
@@ -72,10 +73,9 @@ def gradients_case(dtype: str, batch: int, tokens: int, heads: int, kv_heads: in
     lse = torch.empty(batch, heads, tokens, device="cuda", dtype=torch.float32)
     dsl.load(SAMPLES / "attention.tile").attention(o, q, k, v, scale, lse, **constants)
     given, peers = [x.detach().requires_grad_() for x in (q, k, v)], dict[str, Callable[[], Any]]()
-    for name, call in attention_peers(*given, scale, causal):
+    for name, call in attention_peers(*given, scale, causal, deterministic=True):
         peer = partial(torch.autograd.grad, call(*given), given, g, retain_graph=True)
-        with suppress(RuntimeError, AssertionError, NotImplementedError):
-            peer()
+        if takes(peer):
             peers[name] = peer
     if not peers:
         raise LeftOut(f"no peer has gradients of heads of {d}")
@@ -103,21 +103,121 @@ def gradients_case(dtype: str, batch: int, tokens: int, heads: int, kv_heads: in
     )
 
 
-def attention_peers(q: Any, k: Any, v: Any, scale: float, causal: bool) -> Iterator[tuple[str, Callable[..., Any]]]:
-    """The peers that take this call. Each is a function of q, k and v."""
+def varlen(source: random.Random, dtype: str, options: argparse.Namespace) -> Case:
+    """Sequences of 64 to 8192 tokens, one behind the other in one batch."""
+    import torch
+
+    (heads, kv_heads), d = source.choice(HEADS), source.choice((64, 128, 128, 256))
+    causal, lengths = source.choice((False, True)), list[int]()
+    while (total := sum(lengths)) < TOKENS:
+        lengths.append(int(log_uniform(source, 64, min(8192, TOKENS - total) + 1)))
+    starts = torch.tensor([0, *accumulate(lengths)], device="cuda", dtype=torch.int32)
+    longest, scale = max(lengths), d**-0.5
+    q, o = (numbers(dtype, total, heads, d) for _ in range(2))
+    k, v = (numbers(dtype, total, kv_heads, d) for _ in range(2))
+
+    def right() -> bool:
+        for first, end in pairwise(starts.tolist()):
+            for head in 0, heads - 1:
+                of, kv = (slice(first, end), head), (slice(first, end), head * kv_heads // heads)
+                if not close(o[of], attended(q[of], k[kv], v[kv], scale, causal)[0], ROUNDING[dtype]):
+                    return False
+        return True
+
+    calls: dict[str, Callable[[], Any]] = {"flash": partial(flash_2, q, k, v, starts, longest, scale, causal)}
+    with suppress(ImportError):
+        from flash_attn.cute import flash_attn_varlen_func  # type: ignore[import-not-found]
+
+        bounds = starts, starts, longest, longest
+        calls["fa4"] = partial(flash_attn_varlen_func, q, k, v, None, *bounds, softmax_scale=scale, causal=causal)
+    return Case(
+        "packed causal" if causal else "packed",
+        dtype,
+        {"sequences": len(lengths), "longest": longest, "heads": heads, "kv_heads": kv_heads, "d": d},
+        2 * (q.numel() + k.numel()) * q.element_size(),
+        {name: call for name, call in calls.items() if takes(call)},
+        right,
+        dsl.load(SAMPLES / "attention.tile"),
+        Call("attention_packed", {"CAUSAL": True} if causal else {}),
+        (*(x.transpose(0, 1)[None] for x in (o, q, k, v)), starts, starts, longest, scale, None),
+    )
+
+
+def windows(source: random.Random, dtype: str, options: argparse.Namespace) -> Case:
+    """Causal attention in which a query sees 128 to 4096 keys (docs/examples/window_attention.tile)."""
+    import torch
+
+    d, heads, tokens = source.choice((64, 128, 128, 256)), 16, int(log_uniform(source, 2048, 32769)) // 8 * 8
+    batch, window, scale = max(1, TOKENS // tokens), int(log_uniform(source, 128, 4097)), d**-0.5
+    q, k, v, o = (numbers(dtype, batch, heads, tokens, d) for _ in range(4))
+    given = [x.transpose(1, 2).contiguous() for x in (q, k, v)]
+    calls: dict[str, Callable[[], Any]] = {
+        "flash": partial(flash_2, *given, None, tokens, scale, causal=True, window=window)
+    }
+    with suppress(ImportError):
+        from flash_attn.cute import flash_attn_func
+
+        calls["fa4"] = partial(flash_attn_func, *given, softmax_scale=scale, causal=True, window_size=(window - 1, 0))
+
+    def right() -> bool:
+        hidden = torch.ones(tokens, tokens, device="cuda", dtype=torch.bool)
+        hidden &= hidden.tril(-window) | hidden.triu(1)
+        for at in (0, 0), (batch - 1, heads - 1):
+            x = (q[at].float() @ k[at].float().T).mul_(scale).masked_fill_(hidden, -torch.inf)
+            if not close(o[at], torch.softmax(x, 1) @ v[at].float(), ROUNDING[dtype]):
+                return False
+        return True
+
+    return Case(
+        "window",
+        dtype,
+        {"batch": batch, "tokens": tokens, "heads": heads, "d": d, "window": window},
+        4 * q.numel() * q.element_size(),
+        {name: call for name, call in calls.items() if takes(call)},
+        right,
+        dsl.load(ROOT.parent / "docs" / "examples" / "window_attention.tile"),
+        Call("window_attention"),
+        (o, q, k, v, scale, window),
+    )
+
+
+def flash_2(
+    q: Any, k: Any, v: Any, starts: Any, longest: int, scale: float, causal: bool, window: int | None = None
+) -> Any:
+    """torch's FlashAttention-2 of sequences that begin at `starts`, or of equal ones. A query sees so many keys."""
+    import torch
+
+    left, right = -1 if window is None else window - 1, 0 if causal else -1
+    return torch.ops.aten._flash_attention_forward(
+        q, k, v, starts, starts, longest, longest, 0.0, causal, False,
+        scale=scale, window_size_left=left, window_size_right=right,
+    )  # fmt: skip
+
+
+def takes(call: Callable[[], Any]) -> bool:
+    """Whether a peer takes this call. Their refusals have no common class."""
+    with suppress(RuntimeError, AssertionError, NotImplementedError, ValueError):
+        call()
+        return True
+    return False
+
+
+def attention_peers(
+    q: Any, k: Any, v: Any, scale: float, causal: bool, deterministic: bool = False
+) -> list[tuple[str, Callable[..., Any]]]:
+    """The peers that take this call. Each is a function of q, k and v. With `deterministic`, FlashAttention-4 is there
+    twice: its gradients have an order of sums that does not change (ours always have), or any order."""
     calls = {name: partial(attend_by, backend, scale=scale, causal=causal) for name, backend in BACKENDS.items()}
     with suppress(ImportError):
         from flash_attn.cute import flash_attn_func  # type: ignore[import-not-found]
 
         calls["fa4"] = partial(transposed, flash_attn_func, softmax_scale=scale, causal=causal)
-    taken = 0
-    for name, call in calls.items():
-        with suppress(RuntimeError, AssertionError, NotImplementedError):
-            call(q, k, v)
-            taken += 1
-            yield name, call
+        if deterministic:
+            calls["fa4 in order"] = partial(calls["fa4"], deterministic=True)
+    taken = [(name, call) for name, call in calls.items() if takes(partial(call, q, k, v))]
     if not taken:
         raise LeftOut(f"no peer has heads of {q.shape[-1]}")
+    return taken
 
 
 def transposed(call: Callable[..., Any], q: Any, k: Any, v: Any, **options: Any) -> Any:
@@ -190,8 +290,7 @@ def decode_case(dtype: str, batch: int, keys: int, heads: int, kv_heads: int, d:
     scale, peers = d**-0.5, dict[str, Callable[[], Any]]()
     for name, backend in BACKENDS.items():
         peer = partial(attend_by, backend, q, k, v, scale)
-        with suppress(RuntimeError):
-            peer()
+        if takes(peer):
             peers[name] = peer
     if not peers:
         raise LeftOut(f"no peer has heads of {d}")

@@ -16,7 +16,8 @@ and one or 32 images (`--images`). "kinds" draws the products of matmul_kinds.py
 scales, in f16 with weights of four bits. "distances" draws calls of docs/examples/distances.tile. "decoding" draws one
 query of each head to 1,024 to 65,536 keys, in 1 to 64 sequences. A quarter of them have keys and values in pages of 64
 rows; "flat" is the same call without pages. "attention" draws 1,024 to 32,768 tokens, causal or not, with heads of 64,
-128 and 256 that may share keys, and "gradients" its backward pass.
+128 and 256 that may share keys, and "gradients" its backward pass. "varlen" draws sequences of 64 to 8192 tokens, one
+behind the other, and "windows" calls of docs/examples/window_attention.tile, where a query sees 128 to 4096 keys.
 
 Every result is checked first. Then the variants of a shape are timed in one interleaved run. "read" loads every element
 and writes nothing, and "copy" moves as many bytes as the operation. torch multiplies by cuBLAS, and convolutions have
@@ -35,7 +36,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from attention_cases import attention, decoding, gradients
+from attention_cases import attention, decoding, gradients, varlen, windows
 from cases import CUDA, ROOT, ROUNDING, SAMPLES, Case, close, log_uniform, numbers
 from harness import Call, Interval, LeftOut, interleaved
 from harness.intervals import geometric_mean
@@ -402,6 +403,8 @@ FAMILIES = {
     "products": (product, ("bf16", "f16")),
     "reductions": (reduction, ("f32", "f16", "s32")),
     "rows": (row_wise, ("f16", "bf16", "f32")),
+    "varlen": (varlen, ("bf16", "f16")),
+    "windows": (windows, ("bf16", "f16")),
 }
 
 

@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from dsl.lowering.building.builder import MAX_TILE, broadcast_shapes
 from dsl.lowering.directives.slices import reached
-from dsl.lowering.hopper.boxes import CopiedBox
+from dsl.lowering.hopper.boxes import CUT, MASKED, CopiedBox
 from dsl.lowering.hopper.digits import Digit, Digits, TileIndex
 from dsl.lowering.hopper.windows import NoBox, Subscript, box_of_access, check_begin, check_mask
 from dsl.lowering.ir.fold import constant_of
@@ -546,7 +546,7 @@ def read(
         fill = builder.ir.broadcast(fill, place.offset.tile.shape)
     cache, evict = policy(builder, access, cache, evict)
     builder.place(loc)
-    of_box, more = _named_box(builder, access, place, mask, windows=True)
+    of_box, more = _named_box(builder, access, place, mask, loads=True)
     named = operands_of(place, {"mask": joined, "other": fill} | of_box)
     return builder.ir.access("load", named, cache=cache, evict=evict, **more).result
 
@@ -582,13 +582,13 @@ def read_for_def(builder: Building, access: Access, loc: Loc) -> PassedPart:
 
 
 def _named_box(
-    builder: Building, access: Access, place: Place, mask: Binding, windows: bool
+    builder: Building, access: Access, place: Place, mask: Binding, loads: bool
 ) -> tuple[dict[str, Value | None], dict[str, object]]:
     """Returns the operands and attributes of an access's TMA box. If the access has no TMA box, the attribute `no_box`
     states why."""
-    box = _box(builder, access, place, mask, windows)
+    box, only = _box(builder, access, place, mask, loads)
     if isinstance(box, CopiedBox):
-        return box.operands, box.attrs
+        return box.operands | {CUT: only}, box.attrs
     return {}, {} if box is None else {"no_box": box}
 
 
@@ -598,28 +598,36 @@ def box_of_atomic(
     """Returns the operands and attributes of the TMA box of an atomic, if the schedule says that TMA reduces it."""
     parameter = getattr(access.memory, "parameter", None)
     said = builder.function.by_subject("stage", str).get(parameter.name) if parameter is not None else None
-    return _named_box(builder, access, place, mask, windows=False) if said == "tma" else ({}, {})
+    return _named_box(builder, access, place, mask, loads=False) if said == "tma" else ({}, {})
 
 
-def _box(builder: Building, access: Access, place: Place, mask: Binding, windows: bool) -> CopiedBox | str | None:
-    """Returns the TMA box of an access that is masked only at the tensor's edges. If there is no box, returns a str
-    that states why. Returns None if neither the schedule nor the compiler's plan requires TMA."""
+def _box(
+    builder: Building, access: Access, place: Place, mask: Binding, loads: bool
+) -> tuple[CopiedBox | str | None, Value | None]:
+    """Returns the TMA box of an access, and the mask if it excludes elements of the box, which only that of a load may.
+    If there is no box, returns a str that states why. Returns None if neither the schedule nor the compiler's plan
+    requires TMA."""
     if place.subscripts is None or isinstance(place.subscripts, str):
-        return place.subscripts
+        return place.subscripts, None
     digits, shape = Digits(builder.ir, builder.facts), place.offset.tile.shape
     if mask is False:
-        return "its mask is off"
+        return "its mask is off", None
     said = builder.ir.broadcast(mask, shape) if isinstance(mask, Value) else None
     try:
-        check_mask(digits, said, place.subscripts)
+        cuts = check_mask(digits, said, place.subscripts)
+        if cuts and not loads:
+            raise NoBox(MASKED)
         contiguous = isinstance(access.memory, Tensor) and not access.memory.parameter.strided
         # A TMA store that begins before the tensor's first element raises an illegal instruction on the GPU. No manual
         # documents this fault (17 corners tried on an H200, driver 580.159.04). TMA loads return zeros there.
-        if not windows:
+        if not loads:
             check_begin(builder.facts, place.subscripts)
-        return box_of_access(digits, place.subscripts, shape, windows, contiguous)
+        box = box_of_access(digits, place.subscripts, shape, loads, contiguous)
+        if cuts and box.walks:
+            raise NoBox(MASKED)
+        return box, said if cuts else None
     except NoBox as reason:
-        return str(reason)
+        return str(reason), None
 
 
 def write(
@@ -646,7 +654,7 @@ def write(
         message = "a scalar is stored by one thread, which may not take this branch"
         builder.error("type", loc, message, "index by the tile")
     cache, evict = policy(builder, access, cache, evict)
-    of_box, more = _named_box(builder, access, place, mask, windows=False)
+    of_box, more = _named_box(builder, access, place, mask, loads=False)
     named = operands_of(place, {"mask": joined, "value": stored} | of_box)
     order_of = {"order": order} if order else {}
     builder.ir.access("store", named, cache=cache, evict=evict, **order_of, **more)

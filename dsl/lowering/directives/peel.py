@@ -15,6 +15,9 @@ A comparison such as `j + arange(64) >= bound` is false in the first iterations 
 second loop has no flag. A sliding window has comparisons of both kinds. It results in three loops, of which the second
 has no flag.
 
+Where TMA copies a box that a load's mask cuts, threads set elements of the box to 0. The loop without the flag has no
+such mask either: it ends, or starts, where the flag and all these masks are true.
+
 A comparison may be joined by `|` with a scalar condition that does not depend on the counter, as in `(left < 0) | (j +
 arange(64) >= first)`. If the condition is true, the comparison is ignored.
 
@@ -42,6 +45,8 @@ from dsl.lowering.ir.function import Block, Function, Op, Value, blocks_of, repl
 from dsl.lowering.ir.location import Loc, TileError, closest
 from dsl.lowering.ir.types import I1, INDEX
 from dsl.lowering.known.forms import Forms, ScalableForms, linear
+from dsl.lowering.ops import operand
+from dsl.lowering.ops.memory import clears
 
 WHAT_IS_A_FLAG = "a flag is a named comparison of indices in the loop: seen = j + arange(64) < n"
 Range = tuple[Value, Value]
@@ -73,7 +78,7 @@ def peel(function: Function) -> None:
                 "peel", flag, ON_OFF, "on", loc=loop.loc, pinned=loc, because="the schedule peels what it names",
                 line=f"peel {name}: {flag}",
             ):  # fmt: skip
-                _FlagSplit(function, block, loop, value, loc).run(budget)
+                _FlagSplit(function, loop, [value, *_cuts(loop)], loc).run(block, budget)
     if "peel" not in function.attrs:
         _peel_by_itself(function, budget)
 
@@ -86,16 +91,28 @@ def _peel_by_itself(function: Function, budget: Budget) -> None:
             if not any(op.spec.product for op in loop.regions[0].ops):
                 continue
             flags = dict.fromkeys(op.operands[0] for op in loop.regions[0].ops if _selects(op))
-            flag = next(iter(flags), None)
-            if len(flags) != 1 or flag is None or flag.op not in loop.regions[0].ops or constant_of(flag):
+            cuts = _cuts(loop)
+            flag = next(iter([*flags, *cuts]), None)
+            if len(flags) > 1 or flag is None or flag.op not in loop.regions[0].ops or constant_of(flag):
                 continue
-            split = _FlagSplit(function, block, loop, flag, None)
+            split = _FlagSplit(function, loop, list(dict.fromkeys([flag, *cuts])), None)
             if split.is_refused():
                 continue
             name, counter = _name_of(flag) or "mask", loop.regions[0].args[0].name or "loop"
             why, line = f"the flag is true in most iterations of '{counter}'", f"peel {counter}: {name}"
             if function.choices.choose("peel", name, ON_OFF, "on", loc=loop.loc, because=why, line=line):
-                split.run(budget)
+                split.run(block, budget)
+
+
+def may_peel(function: Function, loop: Op, flag: Value) -> bool:
+    """Whether the iterations of a loop with a false element of the flag are known before the loop."""
+    return not _FlagSplit(function, loop, [flag], None).is_refused()
+
+
+def _cuts(loop: Op) -> list[Value]:
+    """Returns the masks of the boxes of which threads set elements to 0."""
+    masks = [operand(op, "mask") for op in loop.regions[0].ops if clears(op)]
+    return [mask.op.operands[0] for mask in masks if mask is not None and mask.op is not None]
 
 
 def _name_of(flag: Value) -> str | None:
@@ -220,10 +237,11 @@ class _Margins(Forms[list[_Margin]]):
 
 
 class _FlagSplit:
-    """Splits one loop by one flag."""
+    """Splits one loop by flags. Its iterations without a flag are those where all flags are true. Errors name the
+    first."""
 
-    def __init__(self, function: Function, block: Block, loop: Op, flag: Value, loc: Loc | None):
-        self.function, self.block, self.loop, self.flag = function, block, loop, flag
+    def __init__(self, function: Function, loop: Op, flags: list[Value], loc: Loc | None):
+        self.function, self.loop, self.flags = function, loop, flags
         self.body, self.loc = loop.regions[0], loc
         self.counter = self.body.args[0]
         self.b = Builder(located(function, loop))
@@ -237,7 +255,7 @@ class _FlagSplit:
             return True
         return False
 
-    def run(self, budget: Budget) -> None:
+    def run(self, block: Block, budget: Budget) -> None:
         # Each split doubles or triples the code of a loop, and several lines may name one loop.
         budget.spend_operations(2 * len(walk(self.body)), self.loop.loc)
         step, before = self._step(), Block()
@@ -255,15 +273,15 @@ class _FlagSplit:
             carried = list(made[-1].results)
             for old, new in zip(self.loop.results, carried, strict=True):
                 new.name = old.name
-        of = [*(self._copied(body) for body in bodies), self.flag]
-        self._without_flag([*bodies, self.body][whole], of[whole])
+        plain = [*bodies, self.body][whole]
+        self._without_flags(plain, self.flags if plain is self.body else self._copied(plain))
         for number, each in enumerate([*made, self.loop]):
             if number != whole:
                 each.attrs["unroll"] = 1
         self.loop.operands = [ends[-1], stop, by, *carried]
         self.loop.attrs.pop("exact", None)
-        at = self.block.ops.index(self.loop)
-        self.block.ops[at:at] = [*before.ops, *made]
+        at = block.ops.index(self.loop)
+        block.ops[at:at] = [*before.ops, *made]
 
     def _step(self) -> int:
         step = constant_of(self.loop.operands[2])
@@ -271,13 +289,12 @@ class _FlagSplit:
             raise self._refuse("the loop counts no index up by a constant", "a range of dims or constants")
         return int(step)
 
-    def _copied(self, body: Block) -> Value:
-        """Returns the value in the cloned `body` that corresponds to the flag."""
-        (copied,) = [r for op in body.ops for r in op.results if r.origin is self.flag]
-        return copied
+    def _copied(self, body: Block) -> list[Value]:
+        """Returns the values in the cloned `body` that correspond to the flags."""
+        return [r for op in body.ops for r in op.results if r.origin in self.flags]
 
     def _refuse(self, message: str, hint: str) -> TileError:
-        said = f"loop '{self.counter.name}' cannot be peeled by '{self.flag.name}': {message}"
+        said = f"loop '{self.counter.name}' cannot be peeled by '{self.flags[0].name}': {message}"
         return TileError("schedule", self.loc or self.loop.loc, said, hint)
 
     def _ends(self, step: int) -> tuple[list[Value], int]:
@@ -287,10 +304,11 @@ class _FlagSplit:
         b = self.b
         made = Block()
         with b.region(made):
-            margins = _Margins(b).of(self.flag)
+            of_flags = [_Margins(b).of(flag) for flag in self.flags]
         hint = f"{self.counter.name} + arange(64) < n"
-        if not margins:
+        if not all(of_flags):
             raise self._refuse("it is no comparison of sums of indices", hint)
+        margins = [margin for each in of_flags for margin in each or ()]
         scope = [*self.body.ops, *made.ops]
         factors = [self._factor(scope, margin.value) for margin in margins]
         if not any(factors):
@@ -356,10 +374,11 @@ class _FlagSplit:
             raise self._refuse(f"it depends on '{by}' in a way that is no sum", "compute its bound before the loop")
         return terms.get(self.counter, 0)
 
-    def _without_flag(self, body: Block, flag: Value) -> None:
-        """Replaces the flag by true in the loop `body`. Constant folding then removes the select."""
+    def _without_flags(self, body: Block, flags: list[Value]) -> None:
+        """Replaces the flags by true in the loop `body`, where threads set no elements of boxes to 0. Constant folding
+        then removes the selects."""
         always = Block()
         with self.b.region(always):
-            true = self.b.constant(True, I1, flag.tile.shape)
-        replace_uses(body, {flag: true})
-        body.ops[:0] = always.ops
+            true = {flag: self.b.constant(True, I1, flag.tile.shape) for flag in flags}
+        replace_uses(body, true)
+        body.ops = [*always.ops, *(op for op in body.ops if not op.attrs.get("clears"))]

@@ -45,7 +45,7 @@ from dsl.lowering.ir.targets import Target
 from dsl.lowering.ir.types import I1, INDEX, SharedType, TileType
 from dsl.lowering.known.facts import Analysis, Facts, facts_now
 from dsl.lowering.ops import OPS, operand
-from dsl.lowering.ops.memory import writes
+from dsl.lowering.ops.memory import clears, writes
 from dsl.lowering.plan.ledger import Ledger
 from dsl.lowering.plan.tile_loads import feeds_product, is_load
 
@@ -401,7 +401,7 @@ def _misfit_of_tiles(function: Function, nest: Nest) -> tuple[str, str] | None:
         for user in users.get(tile, []):
             if user in nest.head.copies:
                 continue
-            if writes(user) or user not in inside:
+            if (writes(user) and not clears(user)) or user not in inside:
                 hint = "read it in the loop alone, and fill it by the copies alone"
                 return f"'{tile.name}' is used by '{user.name}'{in_line(user)}, too", hint
     written = {op.operands[0] for op in walk(function.body) if writes(op)}

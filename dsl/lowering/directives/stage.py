@@ -35,6 +35,7 @@ from dsl.lowering.directives.computed_operands import computed_operands
 from dsl.lowering.directives.entries import load_tiles_ahead, unsteady, written_in
 from dsl.lowering.directives.halo import are_adjacent
 from dsl.lowering.directives.part_maker import PartMaker
+from dsl.lowering.directives.peel import may_peel
 from dsl.lowering.directives.slices import impure, inside, located, made_anew, reached, slice_of, without
 from dsl.lowering.directives.staged import (
     Staged,
@@ -48,10 +49,19 @@ from dsl.lowering.directives.staged import (
     wgmmas_of,
     with_halos,
 )
-from dsl.lowering.directives.tma import LEAST_ROW, LEAST_RUN, TMA, boxed, flaw_of_box, part_of_rows, swizzle_of_box
+from dsl.lowering.directives.tma import (
+    LEAST_ROW,
+    LEAST_RUN,
+    TMA,
+    WHAT_IS_A_BOX,
+    boxed,
+    flaw_of_box,
+    part_of_rows,
+    swizzle_of_box,
+)
 from dsl.lowering.directives.tma_stores import flaw_of_store
 from dsl.lowering.directives.wide import Wide
-from dsl.lowering.hopper.boxes import CopiedBox, with_box
+from dsl.lowering.hopper.boxes import CUT, MASKED, CopiedBox, with_box
 from dsl.lowering.hopper.warpgroup import chain, in_registers, is_turn
 from dsl.lowering.ir.fold import constant_of, is_zero_of_bits
 from dsl.lowering.ir.function import (
@@ -73,6 +83,7 @@ from dsl.lowering.ir.types import SharedType, TensorType, TileType
 from dsl.lowering.known.facts import Analysis, facts_now
 from dsl.lowering.ops import operand
 from dsl.lowering.ops.control import started
+from dsl.lowering.ops.memory import leave_out
 from dsl.lowering.plan.ledger import Ledger, tile_bytes
 from dsl.lowering.plan.products import are_nested, flaw_of_loops, is_wgmma, names_of_product
 from dsl.lowering.plan.tile_loads import (
@@ -119,6 +130,8 @@ def stage(function: Function, target: Target) -> None:
         for loop in dict.fromkeys(loop for loop, _ in live.early):
             _load_ahead(function, choosing, loop, [load for other, load in live.early if other is loop])
         _stage_loads(function, choosing, live.found, live.once, live.behind)
+    for load in [op for op in walk(function.body) if is_load(op)]:
+        leave_out(load, CUT)  # of boxes that nothing copies
 
 
 class _Subjects(Struct, frozen=True):
@@ -469,6 +482,7 @@ class _Choosing:
         self.function, self.target, self.said = function, target, said
         self.facts, self.users = facts_now(function), uses(function.body)
         self.written = written_in(function)
+        self.loops = {op.regions[0]: op for op in walk(function.body) if op.spec.control.counters}
         self.acquires = {op for op in walk(function.body) if _acquires(op)}
         self.room = Ledger(function, target).left()
         self.boxes: dict[Op, tuple[str, str] | None] = {}  # why a load of wgmma is no TMA box
@@ -607,6 +621,9 @@ class _Choosing:
         if body is None:
             name = load.operands[0].name
             return "no loop loads it", f"stage {name}: shared; or persistent 1, whose loop over tiles loads it"
+        only = operand(load, CUT)
+        if only is not None and not may_peel(self.function, self.loops[body], only):
+            return f"{MASKED}, and not only at the ends of its loop", WHAT_IS_A_BOX
         other = operand(load, "other") if "box" in load.attrs else None
         if other is not None and not _is_zero(other):
             return "elements outside are filled with something else than zeros", "other=0"
@@ -665,7 +682,8 @@ def _stage(function: Function, facts: Analysis, loop: Op, loads: list[Op], room:
     body = loop.regions[0]
     allocated, head = Block(), Block()
     b = Builder(located(function, loop))
-    ahead = slice_of(body.ops, [v for load in loads for v in place_of(load)])
+    cuts = [cut for load in loads if load.attrs.get(TMA) and (cut := operand(load, CUT)) is not None]
+    ahead = slice_of(body.ops, [*(v for load in loads for v in place_of(load)), *cuts])
     taken = taken_names(function.body)
     with b.region(allocated):
         users = uses(function.body)  # computed once, because computing it for each of 4,096 loads took 10 s
@@ -684,7 +702,8 @@ def _stage(function: Function, facts: Analysis, loop: Op, loads: list[Op], room:
         b.place = (loop.loc or b.loc, None)
         b.op("commit")
         b.op("wait", groups=0)
-    made = {each.load: _loaded(b, each) for each in staged}
+        _clear(b, [each for each in staged if operand(each.load, CUT) in cuts and wgmmas_of(each.load, users)])
+    made = {each.load: _loaded(b, each, users) for each in staged}
     again = _read_by_each_product(b, body, staged, uses(function.body))
     behind = [new for op in without(body.ops, ahead) for new in (*again.get(op, ()), *made.get(op, [op]))]
     body.ops = [*ahead, *head.ops, *behind]
@@ -709,7 +728,7 @@ def _stage_once(function: Function, facts: Analysis, load: Op) -> None:
         _copies(b, facts, staged, source, mask)
         b.op("commit")
         b.op("wait", groups=0)
-    loaded, value = _loaded(b, staged), load.result
+    loaded, value = _loaded(b, staged, {}), load.result
 
     def visit(block: Block, in_loop: bool) -> None:
         ops: list[Op] = []
@@ -720,7 +739,7 @@ def _stage_once(function: Function, facts: Analysis, load: Op) -> None:
                 ops += [*head.ops, *loaded]
                 continue
             if value in op.operands:
-                here = _loaded(b, staged) if in_loop else loaded
+                here = _loaded(b, staged, {}) if in_loop else loaded
                 ops += here if in_loop else []
                 op.operands = [here[-1].result if v is value else v for v in op.operands]
             ops.append(op)
@@ -754,7 +773,7 @@ def _stage_before(function: Function, facts: Analysis, load: Op) -> None:
     with b.region(behind):
         b.op("commit")
         b.op("wait", groups=0)
-    loaded = _loaded(b, staged)
+    loaded = _loaded(b, staged, {})
     body.ops[first : at + 1] = [*ahead.ops, *body.ops[first:at], *behind.ops, *loaded]
     replace_uses(body, {load.result: loaded[-1].result})
     body.ops[:0] = allocated.ops
@@ -777,7 +796,7 @@ def _read_by_each_product(
         if len(sides) == 1 and None not in sides:
             continue
         for op in [op for op in body.ops if op in feeding][1:]:
-            loaded = _loaded(b, each)
+            loaded = _loaded(b, each, users)
             op.operands = [loaded[-1].result if v is value else v for v in op.operands]
             again.setdefault(op, []).extend(loaded)
     return again
@@ -864,10 +883,12 @@ def _is_zero(value: Value) -> bool:
     return is_zero_of_bits(value)
 
 
-def _loaded(b: Builder, staged: Staged) -> list[Op]:
+def _loaded(b: Builder, staged: Staged, users: dict[Value, list[Op]]) -> list[Op]:
     """Builds the operations that replace a load: a load from shared memory and, if needed, a transpose. A copy fills
-    masked elements with zeros. If the load specifies another number for them, a select inserts that number."""
+    masked elements with zeros. If the load specifies another number for them, a select inserts that number. A select
+    inserts the zeros of a box that `_clear` leaves as it is."""
     ops, load = Block(), staged.load
+    only = operand(load, CUT) if load.attrs.get(TMA) and not wgmmas_of(load, users) else None
     with b.region(ops):
         b.place = (load.loc or b.loc, None)
         window = None if staged.halo is None else staged.halo.window(staged.number)
@@ -878,5 +899,21 @@ def _loaded(b: Builder, staged: Staged) -> list[Op]:
         mask, other = operand(load, "mask"), operand(load, "other")
         if mask is not None and other is not None and not _is_zero(other):
             made = b.op("select", [mask, made, other]).result
+        elif only is not None:
+            made = b.op("select", [only, made, b.constant(0, load.result.dtype, load.result.tile.shape)]).result
     made.stands_for(load.result)
     return ops.ops
+
+
+def _clear(b: Builder, staged: list[Staged]) -> None:
+    """Sets the elements of boxes to 0 that their loads' masks exclude. `peel` leaves this to the iterations where they
+    exclude any. The barrier is here, because warp groups may take turns later."""
+    for each in staged:
+        assert each.tile.op is not None
+        only, zeros = each.turned(b, operand(each.load, CUT)), b.constant(0, each.tile.dtype, each.place.tile.shape)
+        assert only is not None
+        each.tile.op.attrs["computed"] = True
+        named = {"memory": each.tile, "offset": each.place, "value": zeros, "mask": b.value("not", only)}
+        b.access("store", named, cache=None, evict=None, clears=True)
+    if staged:
+        b.op("barrier", scope="block", clears=True)

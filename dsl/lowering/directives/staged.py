@@ -13,10 +13,11 @@ from dsl.lowering.building.builder import Builder
 from dsl.lowering.directives.halo import Halo, are_adjacent, halo_of, widened
 from dsl.lowering.directives.slices import reached
 from dsl.lowering.directives.tma import TMA
-from dsl.lowering.hopper.boxes import ATOM, MOST_OF_BOX, CopiedBox
+from dsl.lowering.hopper.boxes import ATOM, CUT, MOST_OF_BOX, CopiedBox
 from dsl.lowering.hopper.warpgroup import keeps_bits
 from dsl.lowering.ir.function import Block, Function, Op, Value, walk
 from dsl.lowering.ir.types import SharedType
+from dsl.lowering.ops import operand
 from dsl.lowering.plan.products import is_wgmma
 from dsl.lowering.plan.tile_loads import is_operand
 from dsl.lowering.shared.atoms import MOST_OF_ROW, offsets_within
@@ -133,7 +134,8 @@ def with_halos(function: Function, b: Builder, staged: list[Staged]) -> list[Sta
     several: dict[tuple[Any, ...], list[Staged]] = {}
     for each in staged:
         load = each.load
-        if load.attrs.get(TMA) and each.axes == (0, 1) and each.run == load.result.tile.shape[1]:
+        is_whole = each.axes == (0, 1) and each.run == load.result.tile.shape[1]
+        if load.attrs.get(TMA) and is_whole and operand(load, CUT) is None:
             several.setdefault((load.operands[0], load.result.tile), []).append(each)
     seen: dict[Op, Staged] = {}
     for windows in several.values():

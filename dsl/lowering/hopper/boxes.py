@@ -27,11 +27,15 @@ MAP_BYTES, MAP_ALIGN, BOX_ALIGN = 128, 64, 128
 """The size of a tensor map in the parameters, its alignment, and the alignment of a box in shared memory, in bytes."""
 ATOM = 8
 """The number of rows after which a swizzle repeats."""
+CUT = "only"
+"""The operand of a load whose box has elements that its mask excludes: this mask."""
 LEAST_ARCH, MOST_OF_BOX, MOST_OF_AXES = 90, 256, 5
 """The first target with TMA, the maximum number of elements of a box along an axis, and the maximum number of axes."""
 
 OF_BLOCKS = "the blocks of a cluster ('blocks') take it in parts, and only a run knows where each begins"
 """The reason why no box is stored from a tile that several blocks compute."""
+MASKED = "its mask says more than that elements are inside of it"
+"""The reason why no box is stored, and no window is loaded, where a mask excludes elements of it."""
 AHEAD = "no box is stored that begins ahead of the first element"
 """A TMA store of a box that begins before the first element fails with an illegal instruction error. No manual mentions
 this (17 corners tried on an H200, driver 580.159.04). Loads may begin anywhere."""
@@ -189,7 +193,9 @@ def with_box(attrs: dict[str, Any], operands: list[Value], box: CopiedBox | str)
     Changes `attrs`, and returns the new operands."""
     for name in ("box", "walks", "at"):
         attrs.pop(name, None)
-    kept = [not name.startswith(("corner", "tap")) for name in attrs["has"]]
+    kept = [
+        not name.startswith(("corner", "tap")) and (name != CUT or not isinstance(box, str)) for name in attrs["has"]
+    ]
     has, operands = list(compress(attrs["has"], kept)), list(compress(operands, kept))
     if isinstance(box, str):
         attrs |= {"has": has, "no_box": box}

@@ -261,21 +261,20 @@ class _Window:
         return self.b.value("floordiv", digit.origin or self.b.index(0), self.b.index(digit.step))
 
 
-def check_mask(digits: Digits, mask: Value | None, subscripts: list[Subscript]) -> None:
-    """Raises NoBox unless a mask is true exactly where the elements of an access are inside the tensor."""
-    # The mask must not exclude other elements, because a box reads all elements inside the tensor. It must exclude all
-    # elements outside: for an index past the end of a row, a load by threads reads the next row, but a box returns
-    # zero.
-    said: set[tuple[int, int]] = set()
+def check_mask(digits: Digits, mask: Value | None, subscripts: list[Subscript]) -> bool:
+    """Raises NoBox unless a mask excludes all elements of an access that are outside of the tensor. Returns whether it
+    excludes elements inside, too, which a box contains."""
+    # For an index past the end of a row, a load by threads reads the next row, but a box returns zero.
+    said, cuts = set[tuple[int, int]](), False
     for order, lift in [] if mask is None else _conditions(digits.b, mask):
         found = set() if order is None else _edges(digits, order, subscripts, lift)
-        if not found:
-            raise NoBox("its mask says more than that elements are inside of it")  # a box excludes no other elements
+        cuts |= not found
         said |= found
     for number, each in enumerate(subscripts):
         for edge, word in enumerate(("ahead of the first", "behind the last")):
             if each.outside[edge] and (number, edge) not in said:
                 raise NoBox(f"no mask says that its index along axis {each.axis} is not {word} element")
+    return cuts
 
 
 def check_begin(facts: Analysis, subscripts: list[Subscript]) -> None:

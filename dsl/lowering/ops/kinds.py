@@ -125,7 +125,7 @@ ATTRIBUTES: dict[str, tuple[Reads, str]] = {
     **each_is(WHOLES, "axes outer pieces"),
     **each_is(
         FLAG,
-        "ahead anew begins besides commutes exact few from_zero goes_on matrix one_thread own resident "
+        "ahead anew begins besides clears commutes exact few from_zero goes_on matrix one_thread own resident "
         "reverse saturate staged tiles trans turn turned",
     ),
     **each_is(TEXT, "form format kind message modifier name no_box text"),

@@ -126,6 +126,11 @@ def writes(op: Op) -> bool:
     return op.spec.access.touches and any(e.kind == "write" for e in op.spec.access.effects(op))
 
 
+def clears(op: Op) -> bool:
+    """Returns whether threads set elements of a TMA box to 0 that the mask of its load excludes."""
+    return op.spec.access.kind == "write" and bool(op.attrs.get("clears"))
+
+
 def only_copies(op: Op) -> bool:
     """Returns whether all writes of an operation are asynchronous, so that they complete later than the operation."""
     effects = op.spec.access.effects(op)
@@ -207,13 +212,15 @@ BOX = {"corner": "index", "tap": "index"}
 _PLACED = {"offset": "places", "stage": "index", "mask": "flag"}
 _WHOLE = {"there": "flag"}
 """The operand of a TMA box without a mask: a flag that decides whether the box is accessed."""
+_CUT = {"only": "flag"}
+"""The operand of a TMA box that contains elements which the text's mask excludes: this mask."""
 ACCESS = Placement(alike, place=_place_access)
 _SAME_AXES = ElementFacts(along=same_axis)
 
 row(
-    "load", (2, 13), _infer_moved, "has cache evict", becomes=_access_row("ld"), elements=_SAME_AXES,
+    "load", (2, 14), _infer_moved, "has cache evict", becomes=_access_row("ld"), elements=_SAME_AXES,
     access=MemoryAccess(_load_effects, "read", under_mask="convex"), placement=replace(ACCESS, exchange=_exchange_load),
-    **_takes("offset", **_PLACED | {"memory": "memory", "other": "tile"}, **_WHOLE, **BOX),
+    **_takes("offset", **_PLACED | {"memory": "memory", "other": "tile"}, **_WHOLE, **_CUT, **BOX),
 )  # fmt: skip
 row(
     "store", (3, 11), nothing, "has cache evict", becomes=_access_row("st"), elements=_SAME_AXES,

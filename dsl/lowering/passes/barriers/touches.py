@@ -21,7 +21,7 @@ from dsl.lowering.known.affine import Affine, AffineOffsets, Terms
 from dsl.lowering.known.listed_offsets import Listed, ListedOffsets
 from dsl.lowering.layouts.layout import Layout
 from dsl.lowering.ops import operand
-from dsl.lowering.ops.memory import BONDS, commutes, counts_iterations, place_of
+from dsl.lowering.ops.memory import BONDS, clears, commutes, counts_iterations, place_of
 
 Change = Callable[[Form, int], Form | None]
 """Rewrites a form (terms and a constant). The new form must be right modulo the second argument. Returns None if the
@@ -240,8 +240,10 @@ class Touches:
         self.effects = {op: op.spec.access.effects(op) for op in ops if op.spec.access.touches}
         effects = [e for found in self.effects.values() for e in found]
         self.written = {e.memory for e in effects if e.kind == "write"}
-        # The mbarriers of a pipeline order the accesses to tiles that go through the pipeline.
+        # The mbarriers of a pipeline order the accesses to tiles that go through the pipeline, but not those of threads
+        # that set elements of a box to 0.
         self.in_pipelines = {e.memory for e in effects if e.by.completion == "mbarrier"}
+        self.cleared = {op.operands[0] for op in ops if clears(op)}
         # Memory that a kernel only reads does not change while the kernel runs. There is one exception: if an atomic
         # has system scope, the host or another kernel may write the memory.
         self.all_global = any(e.kind in BONDS and e.by.scope == "sys" for e in effects)
@@ -284,7 +286,8 @@ class Touches:
         written = {effect.memory for effect in effects if effect.kind == "write"}
         for effect in effects:
             memory = effect.memory
-            if memory in self.in_pipelines or (self.own is not None and memory not in self.own):
+            is_ordered = memory in self.in_pipelines and memory not in self.cleared
+            if is_ordered or effect.by.completion == "mbarrier" or (self.own is not None and memory not in self.own):
                 continue
             if not (memory in self.written or (self.all_global and effect.space == "global")):
                 continue

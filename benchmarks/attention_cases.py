@@ -139,7 +139,7 @@ def varlen(source: random.Random, dtype: str, options: argparse.Namespace) -> Ca
         right,
         dsl.load(SAMPLES / "attention.tile"),
         Call("attention_packed", {"CAUSAL": True} if causal else {}),
-        (*(x.transpose(0, 1)[None] for x in (o, q, k, v)), starts, starts, longest, scale, None),
+        (*(x.transpose(0, 1)[None] for x in (o, q, k, v)), starts, starts, scale, None),
     )
 
 

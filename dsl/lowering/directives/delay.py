@@ -41,6 +41,7 @@ from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Block, Function, Op, Value, blocks_of, clone, replace_uses, uses, walk
 from dsl.lowering.ir.location import Loc, TileError
 from dsl.lowering.ops import OPS
+from dsl.lowering.ops.memory import clears
 from dsl.lowering.ops.pipelines import base_of, rings_of, roles_of
 from dsl.lowering.plan.products import is_wgmma
 
@@ -101,8 +102,9 @@ class _Product(Struct):
     """A product that the next iteration can start.
 
     `computed` computes its left operand. `column` is the number of its accumulator among the carried values. `part`
-    contains the operations that load its right operand, from the shared tiles `tiles` that nothing else reads. `place`
-    is the product behind which the next iteration starts it."""
+    contains the operations that load its right operand, from the shared tiles `tiles` that nothing else reads, or that
+    set elements of these tiles to 0. `own` are those that nothing else needs. `place` is the product behind which the
+    next iteration starts the delayed one."""
 
     roles: Op
     block: Block
@@ -113,6 +115,7 @@ class _Product(Struct):
     product: Op
     column: int
     part: list[Op]
+    own: set[Op]
     tiles: set[Value]
     place: Op
 
@@ -154,7 +157,9 @@ class _Product(Struct):
         if number not in body.args or impure(others) or leaves_of(part, []) & made_here - {number}:
             return "the iteration computes its right operand"
         tiles, made = {op.operands[0] for op in loads}, {result for op in part for result in op.results}
-        rest = without(body.ops, {product, *part})
+        clearing = [op for op in body.ops if op.attrs.get("clears")]
+        own = {product, *part, *clearing}
+        rest = without(body.ops, own)
         if any(tiles.intersection(op.operands) or made.intersection(op.operands) for op in rest):
             return "something else reads its right operand"
         later = {op for op in rest if _depends(op, total)}
@@ -163,9 +168,15 @@ class _Product(Struct):
         if not ahead or any(rest.index(op) < rest.index(ahead[-1]) for op in later if op is not end):
             return "the iteration uses its sums ahead of another product"
         filled = {op.operands[0] for op in _copies(walk(roles.regions[0]), base_of(wait))}
+        part += slice_of(body.ops, [value for op in clearing for value in op.operands])
+        if impure([op for op in part if op not in loads]) or leaves_of(part, []) & made_here - {number, body.args[0]}:
+            return "masks of its right operand change in the iteration"
+        if not {op.operands[0] for op in clearing if clears(op)} <= tiles:
+            return "threads set elements of other boxes to 0"
         if not tiles or not tiles < filled or any(op.attrs.get("resident") for op in walk(roles.regions[0])):
             return "its right operand and another one are not both copied in each iteration"
-        return cls(roles, block, loop, wait, release, computed, product, column, part, tiles, ahead[-1])
+        part = [op for op in body.ops if op in {*part, *clearing}]
+        return cls(roles, block, loop, wait, release, computed, product, column, part, own, tiles, ahead[-1])
 
     def apply(self, function: Function) -> None:
         b, around = Builder(located(function, self.product)), Block()
@@ -177,11 +188,13 @@ class _Product(Struct):
             carried, is_any = self.loop.operands[3:], b.value(before, start, stop)
             first = _only_if(b, is_any, lambda into: clone(body, [start, *carried], into.ops), carried)
             self.loop.operands = [b.value("add", start, step), stop, step, *first]
-            self._start_one_before(b, base)
+            self._start_one_before(b, base, step)
             b.block.ops.append(self.loop)
             *_, left = self.loop.results
             total, number = self.loop.results[self.column], self.loop.results[body.args.index(self.number) - 1]
-            (last,) = _only_if(b, is_any, lambda _: [self._of_before(b, number, left, total, base)], [total])
+            steps = b.value("floordiv", b.value("sub", b.value("sub", stop, start), b.constant(1, step.dtype)), step)
+            of_last = number, b.value("add", start, b.value("mul", steps, step))  # for masks: their loops count up
+            (last,) = _only_if(b, is_any, lambda _: [self._of_before(b, *of_last, left, total, base)], [total])
         replace_uses(function.body, {total: last})  # before the operations around the loop are in the function
         at = self.block.ops.index(self.loop)
         self.block.ops[at : at + 1] = around.ops
@@ -209,29 +222,31 @@ class _Product(Struct):
     def _carry_operands(self, left: Value) -> None:
         """Takes the product out of the loop. The loop carries its left operand, and the accumulator before it."""
         body, operand, total = self.loop.regions[0], self.product.operands[0], self.product.operands[2]
-        body.ops = without(body.ops, {self.product, *self.part})
+        body.ops = without(body.ops, self.own)
         body.ops[-1].operands[self.column] = total
         carry([self.loop], [left], [operand.name])
         hand_on([self.loop], [operand])
 
-    def _start_one_before(self, b: Builder, base: int) -> None:
+    def _start_one_before(self, b: Builder, base: int, step: Value) -> None:
         """Each iteration starts the product of the one before, behind the product at `place`."""
         body, made, rest = self.loop.regions[0], Block(), Block()
         total = body.args[1 + self.column]
         with b.region(made):
-            result = self._of_before(b, self.number, body.args[-1], total, base)
+            before = b.value("sub", body.args[0], step)
+            result = self._of_before(b, self.number, before, body.args[-1], total, base)
         at, release = body.ops.index(self.place) + 1, made.ops.pop()
         rest.ops = body.ops[at:]
         replace_uses(rest, {total: result})
         body.ops[at:] = [*made.ops, *rest.ops[:-1], release, rest.ops[-1]]
 
-    def _of_before(self, b: Builder, number: Value, left: Value, total: Value, base: int) -> Value:
-        """Builds the product of the iteration before `number`, between its wait and its release."""
+    def _of_before(self, b: Builder, number: Value, counter: Value, left: Value, total: Value, base: int) -> Value:
+        """Builds the product of the iteration before `number`, between its wait and its release. `counter` is the
+        loop's counter there."""
         old, before = self.product, b.value("sub", number, b.index(1))
         _step(b, self.wait, before, base)
-        part = Block([self.number])
+        part = Block([self.number, self.loop.regions[0].args[0]])
         part.ops = [*self.part, Op(OPS["yield"], [old.operands[1]], [], {}, (), old.loc)]
-        (right,) = clone(part, [before], b.block.ops)
+        (right,) = clone(part, [before, counter], b.block.ops)
         made = Op(old.spec, [left, right, total], [old.result.type], dict(old.attrs), (), old.loc)
         b.block.ops.append(made)
         _step(b, self.release, before, base)

@@ -11,13 +11,14 @@
 "products" draws extents from 2^5 to 2^13, log-uniform, in multiples of 64, of 8, or any, with b, b.T or a.T.
 "reductions" draws sums, maxima and indices of maxima: of a vector, of rows, and along the first or middle axis, with up
 to `--most` elements. "rows" draws softmax, its logarithm, RMS and layer normalisation, the gradients of all but the
-RMS, and softmax with mask and dropout. "convolutions" draws layers of eleven nets in bytes, with channels innermost
-and one or 32 images (`--images`). "kinds" draws the products of matmul_kinds.py: in bf16 with groups, in e4m3 with
-scales, in f16 with weights of four bits. "distances" draws calls of docs/examples/distances.tile. "decoding" draws one
-query of each head to 1,024 to 65,536 keys, in 1 to 64 sequences. A quarter of them have keys and values in pages of 64
-rows; "flat" is the same call without pages. "attention" draws 1,024 to 32,768 tokens, causal or not, with heads of 64,
-128 and 256 that may share keys, and "gradients" its backward pass. "varlen" draws sequences of 64 to 8192 tokens, one
-behind the other, and "windows" calls of docs/examples/window_attention.tile, where a query sees 128 to 4096 keys.
+RMS, and softmax with mask and dropout. Triton and quack are peers of some. "convolutions" draws layers of eleven nets
+in bytes, with channels innermost and one or 32 images (`--images`). "kinds" draws the products of matmul_kinds.py: in
+bf16 with groups, in e4m3 with scales, in f16 with weights of four bits. "distances" draws calls of
+docs/examples/distances.tile. "decoding" draws one query of each head to 1,024 to 65,536 keys, in 1 to 64 sequences. A
+quarter of them have keys and values in pages of 64 rows; "flat" is the same call without pages. "attention" draws 1,024
+to 32,768 tokens, causal or not, with heads of 64, 128 and 256 that may share keys, and "gradients" its backward pass.
+"varlen" draws sequences of 64 to 8192 tokens, one behind the other, and "windows" calls of
+docs/examples/window_attention.tile, where a query sees 128 to 4096 keys.
 
 Every result is checked first. Then the variants of a shape are timed in one interleaved run. "read" loads every element
 and writes nothing, and "copy" moves as many bytes as the operation. torch multiplies by cuBLAS, and convolutions have
@@ -218,8 +219,8 @@ def plain_rows(what: str, dtype: str, rows: int, cols: int) -> Case:
 
     moves = arrays * x.numel() * x.element_size()
     peers = {"torch": peer, "copy": copy_of(moves)}
-    if (other := quack_rows(what, x, g, w, b, arguments)) is not None:
-        peers["quack"] = other
+    others = {"quack": quack_rows(what, x, g, w, b, arguments), "triton": triton_rows(what, arguments)}
+    peers |= {name: other for name, other in others.items() if other is not None}
     return Case(what, dtype, {"rows": rows, "cols": cols}, moves, peers, right, sample, Call(what), arguments)
 
 
@@ -259,6 +260,15 @@ def quack_rows(what: str, x: Any, g: Any, w: Any, b: Any, arguments: tuple[Any, 
     except Exception:  # its compiler refuses some lengths, and its errors have no common class
         return None
     return peers[what]
+
+
+def triton_rows(what: str, arguments: tuple[Any, ...]) -> Callable[[], Any] | None:
+    """Triton's kernel of an operation on rows. None if Triton is not installed, or there is no kernel."""
+    try:
+        from peers.triton_rows import launch_of
+    except ImportError:
+        return None
+    return launch_of(what, arguments)
 
 
 def fused_rows(what: str, dtype: str, rows: int, cols: int) -> Case:

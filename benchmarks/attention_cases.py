@@ -103,18 +103,23 @@ def gradients_case(dtype: str, batch: int, tokens: int, heads: int, kv_heads: in
     )
 
 
-def varlen(source: random.Random, dtype: str, options: argparse.Namespace) -> Case:
-    """Sequences of 64 to 8192 tokens, one behind the other in one batch."""
-    import torch
-
+def packed(source: random.Random) -> tuple[list[int], int, int, int, bool]:
+    """Lengths of sequences of 64 to 8192 tokens, one behind the other, then heads, kv_heads, d, causal."""
     (heads, kv_heads), d = source.choice(HEADS), source.choice((64, 128, 128, 256))
     causal, lengths = source.choice((False, True)), list[int]()
     while (total := sum(lengths)) < TOKENS:
         lengths.append(int(log_uniform(source, 64, min(8192, TOKENS - total) + 1)))
+    return lengths, heads, kv_heads, d, causal
+
+
+def varlen(source: random.Random, dtype: str, options: argparse.Namespace) -> Case:
+    import torch
+
+    lengths, heads, kv_heads, d, causal = packed(source)
     starts = torch.tensor([0, *accumulate(lengths)], device="cuda", dtype=torch.int32)
     longest, scale = max(lengths), d**-0.5
-    q, o = (numbers(dtype, total, heads, d) for _ in range(2))
-    k, v = (numbers(dtype, total, kv_heads, d) for _ in range(2))
+    q, o = (numbers(dtype, sum(lengths), heads, d) for _ in range(2))
+    k, v = (numbers(dtype, sum(lengths), kv_heads, d) for _ in range(2))
 
     def right() -> bool:
         for first, end in pairwise(starts.tolist()):
@@ -124,23 +129,84 @@ def varlen(source: random.Random, dtype: str, options: argparse.Namespace) -> Ca
                     return False
         return True
 
-    calls: dict[str, Callable[[], Any]] = {"flash": partial(flash_2, q, k, v, starts, longest, scale, causal)}
-    with suppress(ImportError):
-        from flash_attn.cute import flash_attn_varlen_func  # type: ignore[import-not-found]
-
-        bounds = starts, starts, longest, longest
-        calls["fa4"] = partial(flash_attn_varlen_func, q, k, v, None, *bounds, softmax_scale=scale, causal=causal)
+    calls = {
+        "flash": partial(flash_2, q, k, v, starts, longest, scale, causal),
+        "fa4": varlen_fa4(q, k, v, starts, longest, scale, causal),
+    }
     return Case(
         "packed causal" if causal else "packed",
         dtype,
         {"sequences": len(lengths), "longest": longest, "heads": heads, "kv_heads": kv_heads, "d": d},
         2 * (q.numel() + k.numel()) * q.element_size(),
-        {name: call for name, call in calls.items() if takes(call)},
+        {name: call for name, call in calls.items() if call is not None and takes(call)},
         right,
         dsl.load(SAMPLES / "attention.tile"),
         Call("attention_packed", {"CAUSAL": True} if causal else {}),
-        (*(x.transpose(0, 1)[None] for x in (o, q, k, v)), starts, starts, scale, None),
+        (*map(by_heads, (o, q, k, v)), starts, starts, scale, None),
     )
+
+
+def varlen_gradients(source: random.Random, dtype: str, options: argparse.Namespace) -> Case:
+    import torch
+
+    lengths, heads, kv_heads, d, causal = packed(source)
+    starts = torch.tensor([0, *accumulate(lengths)], device="cuda", dtype=torch.int32)
+    total, longest, scale, constants = sum(lengths), max(lengths), d**-0.5, {"CAUSAL": True} if causal else {}
+    q, o, g, dq = (numbers(dtype, total, heads, d) for _ in range(4))
+    k, v, dk, dv = (numbers(dtype, total, kv_heads, d) for _ in range(4))
+    lse = torch.empty(1, heads, total, device="cuda", dtype=torch.float32)
+    inputs = (*map(by_heads, (q, k, v)),)
+    dsl.load(SAMPLES / "attention.tile").attention_packed(by_heads(o), *inputs, starts, starts, scale, lse, **constants)
+    bounds = starts, starts, longest, longest
+    out, sums, state, unused, _ = flash_2(q, k, v, starts, longest, scale, causal)
+    backward = partial(torch.ops.aten._flash_attention_backward, g, q, k, v, out, sums, *bounds, 0.0, causal)
+    calls: dict[str, Callable[[], Any]] = {"flash": partial(backward, state, unused, scale=scale)}
+    given = [x.detach().requires_grad_() for x in (q, k, v)]
+    forward = varlen_fa4(*given, starts, longest, scale, causal)
+    if forward is not None and takes(forward):
+        result = forward()
+        result = result[0] if isinstance(result, tuple) else result
+        calls["fa4"] = partial(torch.autograd.grad, result, given, g, retain_graph=True)
+
+    def right() -> bool:
+        group = heads // kv_heads
+        for first, end in pairwise(starts.tolist()):
+            of = slice(first, end)
+            q0, g0 = (x[of, :group].transpose(0, 1) for x in (q, g))
+            wanted = derived(q0, k[of, 0], v[of, 0], g0, scale, causal)
+            found = dq[of, :group].transpose(0, 1), dk[of, 0], dv[of, 0]
+            if not all(close(*pair, 2 * ROUNDING[dtype]) for pair in zip(found, wanted, strict=True)):
+                return False
+        return True
+
+    return Case(
+        "packed causal" if causal else "packed",
+        dtype,
+        {"sequences": len(lengths), "longest": longest, "heads": heads, "kv_heads": kv_heads, "d": d},
+        4 * (q.numel() + k.numel()) * q.element_size(),
+        {name: call for name, call in calls.items() if takes(call)},
+        right,
+        dsl.load(SAMPLES / "attention_backward.tile"),
+        Call("attention_packed_backward", constants),
+        (*map(by_heads, (dq, dk, dv)), *inputs, by_heads(o), by_heads(g), lse, starts, starts, scale),
+    )
+
+
+def by_heads(x: Any) -> Any:
+    """The view [1, heads, total, d] of x[total, heads, d]."""
+    return x.transpose(0, 1)[None]
+
+
+def varlen_fa4(
+    q: Any, k: Any, v: Any, starts: Any, longest: int, scale: float, causal: bool
+) -> Callable[[], Any] | None:
+    """FlashAttention-4 of sequences that begin at `starts`, or None where it is not installed."""
+    try:
+        from flash_attn.cute import flash_attn_varlen_func  # type: ignore[import-not-found]
+    except ImportError:
+        return None
+    bounds = starts, starts, longest, longest
+    return partial(flash_attn_varlen_func, q, k, v, None, *bounds, softmax_scale=scale, causal=causal)
 
 
 def windows(source: random.Random, dtype: str, options: argparse.Namespace) -> Case:

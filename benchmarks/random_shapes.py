@@ -17,7 +17,7 @@ bf16 with groups, in e4m3 with scales, in f16 with weights of four bits. "distan
 docs/examples/distances.tile. "decoding" draws one query of each head to 1,024 to 65,536 keys, in 1 to 64 sequences. A
 quarter of them have keys and values in pages of 64 rows; "flat" is the same call without pages. "attention" draws 1,024
 to 32,768 tokens, causal or not, with heads of 64, 128 and 256 that may share keys, and "gradients" its backward pass.
-"varlen" draws sequences of 64 to 8192 tokens, one behind the other, and "windows" calls of
+"varlen" and "varlen_gradients" draw sequences of 64 to 8192 tokens, one behind the other, and "windows" calls of
 docs/examples/window_attention.tile, where a query sees 128 to 4096 keys.
 
 Every result is checked first. Then the variants of a shape are timed in one interleaved run. "read" loads every element
@@ -37,7 +37,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from attention_cases import attention, decoding, gradients, varlen, windows
+from attention_cases import attention, decoding, gradients, varlen, varlen_gradients, windows
 from cases import CUDA, ROOT, ROUNDING, SAMPLES, Case, close, log_uniform, numbers
 from harness import Call, Interval, LeftOut, interleaved
 from harness.intervals import geometric_mean
@@ -414,6 +414,7 @@ FAMILIES = {
     "reductions": (reduction, ("f32", "f16", "s32")),
     "rows": (row_wise, ("f16", "bf16", "f32")),
     "varlen": (varlen, ("bf16", "f16")),
+    "varlen_gradients": (varlen_gradients, ("bf16", "f16")),
     "windows": (windows, ("bf16", "f16")),
 }
 

@@ -93,9 +93,9 @@ def _peel_by_itself(function: Function, budget: Budget) -> None:
             flags = dict.fromkeys(op.operands[0] for op in loop.regions[0].ops if _selects(op))
             cuts = _cuts(loop)
             flag = next(iter([*flags, *cuts]), None)
-            if len(flags) > 1 or flag is None or flag.op not in loop.regions[0].ops or constant_of(flag):
+            if (len(flags) > 1 and not cuts) or flag is None or flag.op not in loop.regions[0].ops or constant_of(flag):
                 continue
-            split = _FlagSplit(function, loop, list(dict.fromkeys([flag, *cuts])), None)
+            split = _FlagSplit(function, loop, list(dict.fromkeys([*flags, *cuts])), None)
             if split.is_refused():
                 continue
             name, counter = _name_of(flag) or "mask", loop.regions[0].args[0].name or "loop"

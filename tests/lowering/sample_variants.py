@@ -53,7 +53,7 @@ def few(p: int, d: int, window: int, count: int = 2) -> dict[str, int]:
 
 FUSED = {"fused": 1}
 """The product with its bias and residual, and without scales of rows beside, the softmax with its dropout."""
-PACKED = {"sizes": 4, "slots": 24}
+PACKED = {"sizes": 4, "places": 24}
 """Attention of sequences that lie one behind the other."""
 PAGES = {"most": 16}
 """Attention of few queries with pages, lengths and scales."""
@@ -90,7 +90,7 @@ DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
     ],
     **{("grouped", name): [{**square(512), "g": 3, "sizes": 4, "t": 35}] for name in ("tile", "tma")},
     ("deal", "lanes"): [{"g": 3, "sizes": 4, "t": 35}],
-    ("list_tiles", "lanes"): [{"n": 3, "sizes": 4, "slots": 24}],
+    ("list_tiles", "lanes"): [{"n": 3, "sizes": 4, "places": 24}],
     **{("by_blocks", name): [{**square(512), "kb": 4, "nb": 4}] for name in ("tile", "tma")},
     **{("quantised", name): [{**square(512), "k": 1024, "kh": 512, "groups": 8}] for name in ("tile", "tma")},
     ("attend", "attend_groups"): [
@@ -231,7 +231,7 @@ class Case:
         names, node = dict(self.dims), program(self.file).kernels[self.kernel]
         dims = {name: names[name] for name in dim_names(node) if name in names}
         absent = frozenset(ABSENT.get((self.kernel, self.schedule), ABSENT.get(self.kernel, ())))
-        if "fused" in names or "most" in names or (self.kernel == "attend" and "slots" in names):
+        if "fused" in names or "most" in names or (self.kernel == "attend" and "places" in names):
             absent = absent & {"row_scale"}
         types = dict(self.types)
         strides = {

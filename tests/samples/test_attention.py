@@ -39,7 +39,7 @@ def test_sequences_do_not_see_their_neighbours(module: Any) -> None:
     k[:, :, 50:100], v[:, :, 50:100] = np.nan, np.inf
     starts = np.array([0, 50, 100, 150], np.int32)
     o = np.zeros_like(q)
-    module.attention_packed(o, q, k, v, starts, starts, 50, 0.25)
+    module.attention_packed(o, q, k, v, starts, starts, 0.25)
     assert np.isnan(o[:, :, 50:100]).all()
     for rows in (slice(0, 50), slice(100, 150)):
         wanted = reference.attention(q[:, :, rows], k[:, :, rows], v[:, :, rows], 0.25)

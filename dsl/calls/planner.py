@@ -34,7 +34,6 @@ from dsl.calls.tuned import (
 from dsl.kernels.compile import lower
 from dsl.kernels.variant import Request, Unset, Variant, as_parameter, points_of
 from dsl.lowering.hopper.boxes import maps_of
-from dsl.lowering.ir.function import stride_name
 from dsl.lowering.ir.location import Errors, Loc, TileError, closest
 from dsl.lowering.ir.targets import Target
 from dsl.lowering.ir.types import DTYPES, DType
@@ -390,10 +389,10 @@ class Planner:
         """Returns the reason why the variant cannot be launched for these dims, or None if it can. Its conditions must
         hold, the grid must be a whole number of clusters, and a tensor with a TMA map must not be empty."""
         # A matrix product with k = 0 takes another branch, since a tensor without elements has no tensor map.
-        empty = {name for name, extent in request.dims.items() if extent == 0}
-        mapped = {map.tensor for map in maps_of(variant.function.body)} if empty else set()
-        if any(p.name in mapped and empty.intersection(p.dims) for p in variant.function.params):
-            return "TMA copies no part of a tensor without elements"
+        if empty := {name for name, extent in request.dims.items() if extent == 0}:
+            mapped = {map.tensor for map in maps_of(variant.function.body)}
+            if any(p.name in mapped and empty.intersection(p.dims) for p in variant.function.params):
+                return "TMA copies no part of a tensor without elements"
         if not variant.limits:
             return None
         # Uses the dims of the request, because the variant may have been built for another call. With the first call's
@@ -402,7 +401,6 @@ class Planner:
         types = {p.name: p.dtype for p in variant.function.params if p.name in request.scalars}
         # Scalars are rounded as in the launch, because 0.1 as an f32 differs from Python's 0.1.
         names |= {name: as_parameter(names[name], dtype) for name, dtype in types.items()}
-        names |= {stride_name(n, axis): s for n, of in request.strides.items() for axis, s in enumerate(of)}
         return next((text for condition, text in variant.limits if not holds(condition, names)), None)
 
     def alternatives(self, schedules: Sequence[str] = ()) -> list[tuple[StepChoice, ...]]:

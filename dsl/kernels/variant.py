@@ -123,15 +123,21 @@ def stride_class(strides: Sequence[int]) -> tuple[int, ...]:
 
 
 class Variant(Struct, dict=True):
-    """The tile IR of a kernel for one request, with its schedule and its launch conditions (`requires`)."""
+    """The tile IR of a kernel for one request, with its schedule and its launch conditions (`requires`). The conditions
+    in `of_class` hold for all requests that share the variant: those of divisors and strides."""
 
     request: Request
     target: Target
     function: Function
     schedule: ResolvedSchedule
     constants: dict[str, int | float | bool | str]
-    requires: list[LevelCondition]
+    stated: list[LevelCondition]
+    of_class: list[LevelCondition]
     tables: dict[str, int]
+
+    @property
+    def requires(self) -> list[LevelCondition]:
+        return [*self.stated, *self.of_class]
 
     @property
     def grid(self) -> list[Any]:
@@ -143,7 +149,7 @@ class Variant(Struct, dict=True):
         """The conditions of a launch that another schedule may not have, each with its text: those of the file, and
         that the grid is a whole number of clusters. Calls with new extents check them, so they are compiled once."""
         # An `assert` with a message tells the caller of a mistake, which no other schedule mends.
-        stated = [(each.expr, f"requires {each.text} ({each.place})") for each in self.requires if each.hint is None]
+        stated = [(each.expr, f"requires {each.text} ({each.place})") for each in self.stated if each.hint is None]
         if (size := self.function.blocks_of_cluster) > 1:
             tree = ["==", ["%", self.grid[0], size], 0]
             stated.append((tree, f"its grid is no multiple of its clusters of {size} blocks"))
@@ -377,9 +383,9 @@ class _Variant:
         if builder.finds_boxes and not has_wgmma(function):
             drop_boxes(function)
         plain["warps"] = function.warps
-        requires = self._requires(builder, schedule, function, special, plain)
+        conditions = self._stated(builder, schedule, function, special, plain), self._of_class(function, special)
         tables = {p.name: p.length for p in function.params if p.kind == "table"}
-        return Variant(request, self.target, function, schedule, plain, requires, tables)
+        return Variant(request, self.target, function, schedule, plain, *conditions, tables)
 
     def _function(self, resolved: Resolved, builder: KernelBuilder) -> Function:
         """Makes the IR function, still without parameters, with the settings of the schedule and the request."""
@@ -703,7 +709,7 @@ class _Variant:
         trees = [_decided(to_tree(e, names, self.types), constants) for e in node.extents]
         return trees + [1] * (3 - len(trees))
 
-    def _requires(
+    def _stated(
         self,
         builder: KernelBuilder,
         schedule: ResolvedSchedule,
@@ -711,6 +717,7 @@ class _Variant:
         special: dict[str, Any],
         constants: dict[str, Any],
     ) -> list[LevelCondition]:
+        """Returns the conditions that lines of the kernel and of its schedule state."""
         names = {**self._tree_names(builder, special), **dict.fromkeys(constants)}
         out = []
         facts = target_facts(self.target, self.request.sms, self.request.device)
@@ -730,6 +737,11 @@ class _Variant:
             # nothing.
             tree = ["==" if is_equal else "same", name, in_json(value)]
             out.append(self._condition(tree, f"{name} == {value}", at, "specialised"))
+        return out
+
+    def _of_class(self, function: Function, special: Mapping[str, Any]) -> list[LevelCondition]:
+        """Returns the conditions of divisors and strides, by which `Variants` finds the variant for a request."""
+        out = []
         for name, divisor in function.divisors.items():
             # A specialised dim is already checked for equality.
             if divisor == 1 or name in special:

@@ -35,6 +35,7 @@ from dsl.kernels.compile import lower
 from dsl.kernels.variant import Request, Unset, Variant, as_parameter, points_of
 from dsl.lowering.hopper.boxes import maps_of
 from dsl.lowering.ir.location import Errors, Loc, TileError, closest
+from dsl.lowering.ir.machines import looks_once
 from dsl.lowering.ir.targets import Target
 from dsl.lowering.ir.types import DTYPES, DType
 from dsl.runtime.numbers import exact_key
@@ -288,6 +289,7 @@ class Planner:
         self.known_steps: dict[tuple[int, int], Any] = {}  # (names, step), by identity → what the step makes of them
         self.bound: dict[tuple, tuple[list[Any], BoundArguments]] = {}  # arguments of launches, by names and launch
 
+    @looks_once()
     def plan(self) -> Plan:
         self.check_schedule()
         # A schedule or steps that the caller names take precedence over tuned data.

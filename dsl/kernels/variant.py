@@ -33,6 +33,7 @@ from dsl.schedules import (
     ResolvedSchedule,
     ScheduleRequest,
     costs_of_points,
+    launch_facts,
     resolve_schedule,
     schedule_points,
     target_facts,
@@ -313,8 +314,7 @@ class _Variant:
 
     def known(self) -> ScheduleRequest:
         kernel, request = self.kernel, self.request
-        own = tensor_names(kernel, request.absent, request.strides)
-        facts = {**target_facts(self.target, request.sms, request.device), **own}
+        facts = launch_facts(kernel, self.target, request.sms, request.device, request.absent, request.strides)
         scalars = {n: self._as_parameter(n, request.scalars[n]) for n in self.head.scalars if n in request.scalars}
         return ScheduleRequest(kernel, request.schedule, request.dims, self.types, facts, request.constants, scalars)
 

@@ -23,7 +23,7 @@ from dsl.lab.place import TuningPlace
 from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.types import DTYPES
 from dsl.runtime.numbers import exact_key
-from dsl.schedules import ScheduleRequest, resolve_schedule, target_facts, tensor_names
+from dsl.schedules import ScheduleRequest, launch_facts, resolve_schedule
 from dsl.text import tree as ast
 from dsl.text.program import Program
 
@@ -295,9 +295,9 @@ def points(
     # A constant that the branch itself sets is no longer free.
     mine = {name: values for name, values in domains.items() if name in settable and name not in request.constants}
     types = {name: DTYPES[dtype] for name, dtype in request.types.items() if dtype in DTYPES}
-    facts = target_facts(call.place.target, call.place.sms, request.device)
     # Sets may depend on the strides of tensors, and on which tensors are given.
-    facts |= tensor_names(kernel, request.absent, request.strides)
+    place = call.place
+    facts = launch_facts(kernel, place.target, place.sms, request.device, request.absent, request.strides)
 
     def extend(chosen: dict[str, Any]) -> Iterator[tuple[float | None, dict[str, Any]]]:
         given = {**request.constants, **chosen}

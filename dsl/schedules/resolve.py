@@ -119,28 +119,41 @@ def tensor_names(
     """Computes the values of `given(x)` for each optional tensor x, and of `contiguous(x, axis)` for each axis of a
     tensor x. A tensor without known strides counts as row-major.
     """
-    found, strided = _names_of(kernel, frozenset(absent))
-    # `dsl run` makes the arrays of examples row-major, too. So `dsl check`, `dsl compile` and `dsl why` use the variant
-    # that runs.
-    own = {key: strides[name][axis] == 1 for key, name, axis in strided if strides.get(name)} if strides else {}
-    return {**found, **own}
-
-
-# A new class of calls asks for each of its schedules.
-@lru_cache(maxsize=256)
-def _names_of(
-    kernel: ast.KernelDef, absent: frozenset[str]
-) -> tuple[dict[str, bool], tuple[tuple[str, str, int], ...]]:
-    """Returns the values of `tensor_names` if all tensors are row-major, and a (name, tensor, axis) for each axis of a
-    strided tensor."""
     found = {f"given({p.name})": p.name not in absent for p in kernel.params if p.is_optional}
-    strided: list[tuple[str, str, int]] = []
     for p in kernel.params:
         if isinstance(p.type, ast.TensorAnnotation):
-            axes = [(f"contiguous({p.name}, {axis})", p.name, axis) for axis in range(len(p.type.dims))]
-            found |= {key: axis == len(axes) - 1 for key, _, axis in axes}
-            strided += axes if p.type.strided else []
-    return found, tuple(strided)
+            # `dsl run` makes the arrays of examples row-major, too. So `dsl check`, `dsl compile` and `dsl why` use the
+            # variant that runs.
+            of, rank = strides.get(p.name) if p.type.strided else None, len(p.type.dims)
+            near = [stride == 1 for stride in of] if of else [axis == rank - 1 for axis in range(rank)]
+            found |= {f"contiguous({p.name}, {axis})": is_near for axis, is_near in enumerate(near)}
+    return found
+
+
+def launch_facts(
+    kernel: ast.KernelDef,
+    target: Target,
+    sms: int | None,
+    device: str | None,
+    absent: frozenset[str],
+    strides: Mapping[str, tuple[int, ...]],
+) -> Mapping[str, Any]:
+    """Returns `target_facts` and `tensor_names` of a launch. Launches share the mapping, so it must not be changed."""
+    return _launch_facts(kernel, target, sms, device, absent, tuple(strides.items()), own_version())
+
+
+# A new class of calls asks for each of its schedules. To find the facts takes 20 us.
+@lru_cache(maxsize=256)
+def _launch_facts(
+    kernel: ast.KernelDef,
+    target: Target,
+    sms: int | None,
+    device: str | None,
+    absent: frozenset[str],
+    strides: tuple[tuple[str, tuple[int, ...]], ...],
+    version: object,
+) -> Mapping[str, Any]:
+    return {**_target_facts(target, sms, device, version), **tensor_names(kernel, absent, dict(strides))}
 
 
 class ScheduleRequest(Struct, frozen=True):

@@ -69,7 +69,7 @@ class RivalPoint(Struct, frozen=True, dict=True):
         ]
         return sum(found) if found else None
 
-    @property
+    @cached_property
     def values(self) -> PointsOfLaunches:
         pairs = enumerate(zip(self.points, self.ranks, strict=True))
         return {number: each.at(rank) for number, (each, rank) in pairs if each is not None}

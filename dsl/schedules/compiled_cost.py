@@ -16,13 +16,12 @@ from msgspec import Struct, field
 
 from dsl.schedules.all_points import Evaluated
 from dsl.schedules.definitions import Said
-from dsl.schedules.known_schedules import RecordedNames, are_as_before
 from dsl.schedules.properties import Setting
 from dsl.schedules.special_cost import SpecialTracer
 from dsl.schedules.traced_cost import Tracer
 from dsl.text.program import Program
 from dsl.values.arithmetic import ConstantError
-from dsl.values.walk import MISSING
+from dsl.values.written import RecordedNames, made_for
 
 MOST_KEPT, MOST_OF_KEY = 256, 16
 """The greatest number of costs of a program, for the constants that a caller gives and the dims that are known. Each is
@@ -114,13 +113,11 @@ class CompiledCosts:
             now = {name: known[name] for name in extents}
             return made(SpecialTracer(self.program, {**known}, said.definitions, given, dims, now=now))
 
-        for each in compiled:
-            if are_as_before(each.facts, known):
-                return each(known, special)
+        if (found := made_for(known, compiled)) is not None:
+            return found(known, special)
         names = RecordedNames(known)
         function = made(Tracer(self.program, names, said.definitions, given, dims))
-        facts = [(name, known.get(name, MISSING)) for name in sorted(names.read) if name not in extents]
-        compiled.append(CompiledCost(function, facts, (setting, said.definitions)))
+        compiled.append(CompiledCost(function, names.facts(extents), (setting, said.definitions)))
         if len(compiled) > MOST_OF_KEY:
             del compiled[0]
         return compiled[-1](known, special)

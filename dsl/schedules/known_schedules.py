@@ -10,7 +10,7 @@ The evaluation takes 600.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 from msgspec import Struct, field
 
@@ -19,39 +19,12 @@ from dsl.lowering.ir.location import Loc, TileError
 from dsl.schedules.definitions import Definition, Names
 from dsl.text import tree as ast
 from dsl.text.program import Program
-from dsl.values.arithmetic import COMPARISONS, infix, limited, prefix
-from dsl.values.table import Builtin
-from dsl.values.walk import MISSING, NUMBERS
+from dsl.values.written import NO_VALUE, CodeWriter, LaterNumber, RecordedNames, made_for
 
 Found = TypeVar("Found")
 MOST_KEPT, MOST_OF_KEY, MOST_VALUES = 256, 16, 64
 """The greatest number of schedules of a program, of combinations of types and other facts that one reads, and of
 combinations of values of its expressions."""
-
-
-class RecordedNames(dict[str, Any]):
-    """Names with their values, which records the names that were looked up."""
-
-    def __init__(self, names: Mapping[str, Any]):
-        super().__init__(names)
-        self.read: set[str] = set()
-
-    def get(self, name: str, default: Any = None) -> Any:
-        self.read.add(name)
-        return super().get(name, default)
-
-    def __contains__(self, name: object) -> bool:
-        self.read.add(str(name))
-        return super().__contains__(name)
-
-
-def are_as_before(facts: Collection[tuple[str, Any]], known: Mapping[str, Any]) -> bool:
-    """Whether the facts have these values and types. 1, 1.0 and True differ."""
-    for name, value in facts:
-        now = known.get(name, MISSING)
-        if now is not value and (type(now) is not type(value) or now != value):
-            return False
-    return True
 
 
 class RecordingNames(Names):
@@ -85,88 +58,8 @@ class RecordingNames(Names):
         return self.outermost(name, name, lambda: super(RecordingNames, self).value(name, at))
 
 
-class LaterNumber(Struct, frozen=True):
-    """A number of a later call. `code` is its name in the function."""
-
-    code: str
-
-    def __bool__(self) -> NoReturn:
-        raise ArithmeticError("a number of a later call decides")
-
-    def __str__(self) -> NoReturn:
-        raise ArithmeticError("a number of a later call becomes text")
-
-    __repr__ = __str__
-
-
-class LaterNames(Names):
-    """Evaluates expressions of a schedule to the code of a function of the dims and of the values that the cost
-    chooses. Everything that the evaluation computes, the function computes, too, and it raises the same errors."""
-
-    def __init__(self, *what: Any):
-        super().__init__(*what)
-        self.code: list[str] = []
-        self.same: dict[str, LaterNumber] = {}
-        self.constants: dict[str, Any] = {"infix": infix, "prefix": prefix, "limited": limited}
-        self.decided: dict[str, None] = {}  # what decides whether further expressions are evaluated
-
-    def let(self, code: str) -> LaterNumber:
-        if code not in self.same:
-            self.same[code] = LaterNumber(f"t_{len(self.code)}")
-            self.code.append(f"    {self.same[code].code} = {code}\n")
-        return self.same[code]
-
-    def joins(self, value: Any) -> bool:
-        return isinstance(value, LaterNumber)
-
-    def text(self, value: Any) -> str:
-        if isinstance(value, LaterNumber):
-            return value.code
-        if not isinstance(value, float):
-            return repr(value)
-        name = f"c_{len(self.constants)}"  # nan and inf have no literals
-        self.constants[name] = value
-        return name
-
-    def prefixed(self, op: str, value: Any, loc: Loc) -> Any:
-        return self.let(f"prefix({op!r}, {self.text(value)})")
-
-    def joined(self, op: str, left: Any, right: Any, loc: Loc) -> Any:
-        # Python raises where `infix` does, except that it knows no limit.
-        if op in COMPARISONS:
-            return self.let(f"{self.text(left)} {op} {self.text(right)}")
-        if op in ("+", "-", "*", "//", "%"):
-            return self.let(f"limited({self.text(left)} {op} {self.text(right)})")
-        return self.let(f"infix({op!r}, {self.text(left)}, {self.text(right)})")
-
-    def both(self, op: str, left: Any, right: Any, node: ast.Binary | None = None) -> Any:
-        return self.let(f"bool({self.text(left)}) {op} bool({self.text(right)})")
-
-    def conjoined(self, left: Any, right: Any, loc: Loc) -> Any:
-        return self.both("and", left, right)
-
-    def logic(self, node: ast.Binary, side: Callable[[ast.Expr], Any]) -> Any:
-        left = side(node.left)
-        if isinstance(left, LaterNumber):
-            self.decided[self.let(f"bool({left.code})").code] = None
-        elif bool(left) == (node.op == "or"):
-            return bool(left)
-        right = side(node.right)
-        if isinstance(left, LaterNumber):
-            return self.both(node.op, left, right)
-        return bool(right) if isinstance(right, NUMBERS) else self.let(f"bool({self.text(right)})")
-
-    def of(
-        self, function: Builtin, values: list[Any], keywords: dict[str, Any], loc: Loc, node: ast.Call | None = None
-    ) -> Any:
-        if not any(isinstance(value, LaterNumber) for value in (*values, *keywords.values())):
-            return super().of(function, values, keywords, loc, node)
-        if function.numbers is None or keywords or not all(isinstance(v, (*NUMBERS, LaterNumber)) for v in values):
-            self.error("call", loc, f"'{function.name}' is not traced")
-        self.check(function, function.form_of_numbers, len(values), keywords, loc)
-        args = ", ".join(map(self.text, values))
-        self.constants[f"of_{function.name}"] = function.numbers
-        return self.let(f"limited(of_{function.name}({args}))")
+class LaterNames(CodeWriter, Names):
+    """Writes expressions of a schedule as a function of the dims and of the values that the cost chooses."""
 
     def of_set(self, definition: Definition) -> Any:
         values = self.each(definition)
@@ -176,19 +69,16 @@ class LaterNames(Names):
     def named(self, name: str) -> Any:
         return self.value(name, self.definitions[name].loc)
 
-    def function(self, asked: Collection[Any], extents: Collection[str]) -> Callable[..., Any] | None:
+    def values(self, asked: Collection[Any], extents: Collection[str]) -> Callable[..., Any] | None:
         """The function from dims and chosen values to the values of what was asked. Returns None if the text cannot be
-        traced."""
+        written."""
         self.scope.names.update({name: self.let(f"dims[{name!r}]") for name in extents})
         try:
             found = [self.named(each) if isinstance(each, str) else self.expr(each) for each in asked]
             codes = [*dict.fromkeys([*self.decided, *_later(found)])]
         except (TileError, ArithmeticError):
             return None
-        made = dict(self.constants)
-        exec(f"def values(dims, chosen):\n{''.join(self.code)}    return {', '.join([*codes, '()'])}", made)
-        function: Callable[..., Any] = made["values"]
-        return function
+        return self.function("dims, chosen", ", ".join([*codes, "()"]))
 
 
 def _later(value: Any) -> Iterator[str]:
@@ -217,7 +107,7 @@ class KnownSchedule(Struct):
             return None
         try:
             values = self.values(dims, chosen)
-        except (ArithmeticError, ValueError, TypeError):
+        except NO_VALUE:
             return None  # the walk raises the error with its place
         # The text tells 1, 1.0 and True apart, and 0.0 and -0.0.
         return repr((*chosen.values(), *values))
@@ -248,7 +138,7 @@ class KnownSchedules:
         if entries is None:
             keep(self.kept, key, [], MOST_KEPT)
             return evaluate(Names(*what))
-        entry = next((each for each in entries if are_as_before(each.facts, known)), None)
+        entry = made_for(known, entries)
         values = None if entry is None else entry.key(known, cheapest)
         if entry is not None and values in entry.found:
             earlier: Found = entry.found[values]
@@ -272,9 +162,8 @@ class KnownSchedules:
         recorded = RecordedNames(known)
         names = LaterNames(self.program, recorded, definitions, given, dims)
         names.cheapest = cheapest
-        values = names.function(asked.values(), extents)
-        facts = [(name, known.get(name, MISSING)) for name in sorted(recorded.read) if name not in extents]
-        return KnownSchedule(facts, asked, values, kept=lines)
+        values = names.values(asked.values(), extents)
+        return KnownSchedule(recorded.facts(extents), asked, values, kept=lines)
 
 
 def keep(known: dict[Any, Any], key: Any, value: Any, most: int) -> None:

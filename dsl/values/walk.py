@@ -555,5 +555,6 @@ class Walk:
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        cls.home = getattr(cls, "home", cls.domain)
+        if hasattr(cls, "domain"):  # `CodeWriter` has none until it is joined with a domain
+            cls.home = getattr(cls, "home", cls.domain)
         cls._NODES = {kind: getattr(cls, name) for kind, name in cls._KINDS.items()}

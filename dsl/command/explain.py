@@ -11,7 +11,7 @@ import click
 from msgspec import Struct
 
 import dsl.values.functions  # noqa: F401 (defines the rows)
-from dsl.calls.planner import OWN
+from dsl.calls.line_names import OWN
 from dsl.command.error_codes import ErrorCode, read_codes
 from dsl.command.failures import show
 from dsl.command.options import shared

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from dsl.calls.called import expressions_of
-from dsl.calls.planner import OF_ARRAYS, OWN, DispatchNames, LineNames, Planner, fitting, no_array
+from dsl.calls.line_names import OF_ARRAYS, OWN, DispatchNames, LineNames, fitting, no_array
+from dsl.calls.planner import Planner
 from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.targets import Target
 from dsl.lowering.ir.types import DTYPES

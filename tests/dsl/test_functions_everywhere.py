@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import dsl
-from dsl.calls.planner import OWN
+from dsl.calls.line_names import OWN
 from dsl.lowering.ir.location import TileError
 from dsl.runtime.expressions import compile_expression
 from dsl.text import tree as ast

@@ -32,6 +32,7 @@ from dsl.calls.tuned import (
     said_steps,
     text_digest,
 )
+from dsl.calls.written_lines import WrittenLines
 from dsl.kernels.compile import lower
 from dsl.kernels.variant import Request, Unset, Variant, as_parameter, points_of
 from dsl.lowering.hopper.boxes import maps_of
@@ -49,6 +50,7 @@ from dsl.text.heads import KernelHead
 from dsl.text.program import Program
 from dsl.text.tree import names_in
 from dsl.values.facts import ArrayFacts, CallArray
+from dsl.values.walk import MISSING
 
 if TYPE_CHECKING:
     from dsl.runtime.expressions import Expression
@@ -220,10 +222,10 @@ class Planner:
         """The facts about this call that select a tuned entry."""
         dims, types = self.bound_names
         names = {**target_facts(self.target, self.sms, self.device), **dims, **types}
-        options, evaluate = dict[str, Any](), DispatchNames(LineNames(names, {}), self)
+        options, at = dict[str, Any](), LineNames(names, {})
         for line in self.dispatch.lines if self.dispatch is not None else ():
             if isinstance(line, ast.Option):
-                values = [evaluate(value) for value in line.values]
+                values = [self.value(value, at) for value in line.values]
                 options[line.name] = one_of(values, self.options.get(line.name, values[0]))
         absent = sorted(argument for argument in self.called.tensors if self.arguments.get(argument) is None)
         named = {name: dtype.name for name, dtype in types.items()}
@@ -297,7 +299,7 @@ class Planner:
                 names = self.after(step, names)
             elif isinstance(step, ast.Test):
                 is_wish = bool(names_in(step.condition) & self.called.options)
-                if is_wish and bool(DispatchNames(names, self, branch)(step.condition)) != step.wanted:
+                if is_wish and bool(self.value(step.condition, names, branch)) != step.wanted:
                     return False
         return True
 
@@ -401,9 +403,14 @@ class Planner:
         """Returns whether a branch launches a kernel that has the requested schedule."""
         return any(self.schedule in self.program.schedules_of(launch.name) for launch in branch.launches)
 
+    def value(self, node: ast.Expr, names: LineNames, branch: ast.Branch | None = None) -> Any:
+        """Returns the value of an expression of the dispatch. `branch` is that of a condition."""
+        known = self.program.once(WrittenLines).value(node, names, self)
+        return DispatchNames(names, self, branch)(node) if known is MISSING else known
+
     def option(self, line: ast.Option, names: LineNames) -> LineNames:
         """Returns the names after an option, which has the caller's value or the first of its values."""
-        values = [DispatchNames(names, self)(v) for v in line.values]
+        values = [self.value(v, names) for v in line.values]
         chosen = one_of(values, self.options.get(line.name, values[0]))
         if chosen not in values:
             message = f"option '{line.name}' is one of {', '.join(map(str, values))}; not {chosen}"
@@ -422,13 +429,13 @@ class Planner:
         return self.known_steps[key]
 
     def require(self, line: ast.Require, names: LineNames) -> None:
-        if not DispatchNames(names, self)(line.condition):
+        if not self.value(line.condition, names):
             text = line.loc.source.text[line.loc.start : line.loc.end]
             values = ", ".join(f"{k} = {v}" for k, v in self.bound_names[0].items() if k in text)
             raise Misfit("requires", line.loc, f"'{self.name}' requires {text}", values or None)
 
     def assigned(self, line: ast.Assign, names: LineNames) -> LineNames:
-        value = DispatchNames(names, self)(line.value)
+        value = self.value(line.value, names)
         values = list(value) if len(line.targets) > 1 and isinstance(value, tuple) else [value]
         if len(values) != len(line.targets):
             raise TileError("type", line.loc, f"{len(line.targets)} names for {len(values)} values")
@@ -454,7 +461,7 @@ class Planner:
         key = id(names), id(test.condition)
         if key not in self.known_steps:
             self.unfit = None
-            self.known_steps[key] = holds = bool(DispatchNames(names, self, branch)(test.condition))
+            self.known_steps[key] = holds = bool(self.value(test.condition, names, branch))
             loc = test.condition.loc
             why = f" ({self.unfit})" if self.unfit is not None and not holds else ""
             self.reasons.append(f"{loc.source.text[loc.start : loc.end]}: {'yes' if holds else 'no'}{why}")
@@ -518,7 +525,6 @@ class Planner:
             return [passed.get(name) for name in params]
         given = given_by_name(launch, params)
         out: list[Any] = []
-        evaluate = DispatchNames(names, self)
         for name in params:
             expression = given.get(name)
             if expression is None and name not in optional:
@@ -529,7 +535,7 @@ class Planner:
                 out.append(passed[expression.id])
                 check_rows(head, name, out[-1], expression.loc)
             else:
-                out.append(passed_on(evaluate(expression), expression.loc))
+                out.append(passed_on(self.value(expression, names), expression.loc))
         return out
 
     def check_passed(self, launch: ast.Launch, head: KernelHead, passed: Collection[str]) -> None:
@@ -549,7 +555,7 @@ class Planner:
                 self.program.check_constant(launch.name, item.name, item.loc)
                 value: Any = self.number_name(item.value, names)
                 if value is None:
-                    value = self.function_name(item.value, names) or DispatchNames(names, self)(item.value)
+                    value = self.function_name(item.value, names) or self.value(item.value, names)
                 # An expression of arrays gives numpy numbers. Constants are Python numbers.
                 constants[item.name] = value.item() if hasattr(value, "item") else value
             else:

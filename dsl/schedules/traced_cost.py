@@ -55,6 +55,15 @@ def are_whole(*values: Any) -> bool:
     return all(each.is_whole if isinstance(each, Traced) else each == each // 1 for each in values)
 
 
+def _factor_of_one(left: Any, right: Any) -> Traced | None:
+    """The other factor of a product with 1. Parts of schedules multiply by constants that often are 1."""
+    for one, other in ((left, right), (right, left)):
+        # 1.0 makes a float of an integer, but arrays are floats.
+        if one == 1 and isinstance(other, Traced) and not other.is_flag and (type(one) is int or other.is_array):
+            return other
+    return None
+
+
 def _are_exact(a: Any) -> bool:
     """Whether whole numbers, of which some may be beyond 2^53, are all within it."""
     if isinstance(a, np.ndarray):
@@ -144,6 +153,8 @@ class Tracer(AllPoints):
     def joined(self, op: str, left: Any, right: Any, loc: Loc) -> Any:
         if op not in INFIX:
             self.error("type", loc, f"'{op}' is not traced")
+        if op == "*" and (same := _factor_of_one(left, right)) is not None:
+            return same
         joins, (a, b) = is_array(left) or is_array(right), map(self.text, (left, right))
         if op == "/" and not joins:
             return self.let(f"divided({a}, {b})", False)

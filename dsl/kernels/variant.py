@@ -543,23 +543,15 @@ class _Variant:
             if name in widths and name not in special and pow2_divisor(extent) > 1
         }
         by_wgmma = any(named.name[0] == INSTRUCTION for named in schedule.instructions.values())
+        evaluate = Numbers({**constants, **special, **self.types})
         for name, node, is_of_loop in self.program.once(tiles_of, self.kernel.name):
             if by_wgmma and not is_of_loop and name not in widths:
                 continue
-            tile = self._tile(node, {**constants, **special}) if name in dims and name not in special else None
+            tile = _tile(node, evaluate) if name in dims and name not in special else None
             # A dim that is a multiple of its tile needs no mask at the edge.
             if tile is not None and dims[name] % tile == 0 and name in self.dim_names:
                 wide[name] = lcm(wide.get(name, 1), tile)
         return strides | wide
-
-    def _tile(self, node: ast.Expr, names: Mapping[str, Any]) -> int | None:
-        """Returns the extent of a tile, if it is above 1 and known before the kernel is built. Returns None
-        otherwise."""
-        try:
-            value = Numbers({**names, **self.types})(node)
-        except TileError:
-            return None
-        return value if type(value) is int and value > 1 else None
 
     def _divisor(self, function: Function, name: str, most: int) -> int:
         power = min(pow2_divisor(most), MAX_DIVISOR)
@@ -803,6 +795,15 @@ def record_access(function: Function) -> None:
     for p in function.params:
         if p.kind == "tensor" and p.value is not None:
             p.access = "".join(sorted(modes.get(p.value, {"r"})))
+
+
+def _tile(node: ast.Expr, evaluate: Numbers) -> int | None:
+    """Returns the extent of a tile, if it is above 1 and known before the kernel is built. Returns None otherwise."""
+    try:
+        value = evaluate(node)
+    except TileError:
+        return None
+    return value if type(value) is int and value > 1 else None
 
 
 def _product(builder: KernelBuilder, a: int | Value, b: int | Value) -> int | Value:

@@ -19,7 +19,15 @@ from dsl.kernels.variants import kind_of
 from dsl.lab.place import find_place
 from dsl.lab.space import SpaceChoice, calls, candidates
 from dsl.lowering.ir.location import TileError
-from dsl.lowering.ir.machines import SHIPPED, machine_numbers, machine_rows, own_rows, text_of_rows
+from dsl.lowering.ir.machines import (
+    SHIPPED,
+    looks_once,
+    machine_numbers,
+    machine_rows,
+    own_rows,
+    own_version,
+    text_of_rows,
+)
 from dsl.lowering.ir.targets import TARGETS, target
 from dsl.runtime import LaunchError
 from dsl.schedules import traced_cost
@@ -548,6 +556,14 @@ def test_numbers_of_the_user_win(own: Path) -> None:
     assert machine_numbers(hopper, "NVIDIA H100 80GB HBM3") == {**shipped["H100"], **given}
     assert machine_numbers(target("sm_89"), 'RTX "4070"') == {**shipped["RTX 4090"], "gpu_clock": 12350000.0}
     assert machine_numbers(hopper) == machine_numbers(hopper, "NVIDIA H200") == shipped["H200"]
+
+
+def test_a_plan_looks_at_the_file_of_the_user_once(own: Path) -> None:
+    before = own_version()
+    with looks_once():
+        own.write_text("[A]\ngpu_clock = 1.0")
+        assert own_version() == before
+    assert own_version() != before
 
 
 @pytest.mark.parametrize(

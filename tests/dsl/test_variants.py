@@ -225,6 +225,16 @@ def test_a_kernel_that_asks_for_less_serves_those_alone_that_have_it() -> None:
         assert y.tolist() == [2 * extent - 1 for extent in extents]
 
 
+def test_a_call_checks_only_conditions_that_its_variant_does_not_imply() -> None:
+    q = ArrayFacts((2, 4, 96, 64), "f16", strides=(24576, 6144, 64, 1))
+    function = dsl.load(SAMPLES / "attention.tile", device="emulator")["attention"]
+    (step,) = function.plan({**dict.fromkeys(("o", "q", "k", "v"), q), "scale": 0.125, "lse": None}).steps
+    variant = function.module.built(step.request)
+    implied = [each.text for each in variant.of_class]
+    assert {"d % 16 == 0", "q.stride3 == 1", "q.stride2 >= 0"} <= {*implied} and len(implied) > 20
+    assert [text.split()[1] for _, text in variant.limits] == ["D"]  # >= d: that of the file
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("sample", ["matmul", "softmax", "layer_norm", "attention"])
 def test_a_schedule_of_an_earlier_call_has_the_same_code(sample: str) -> None:

@@ -547,28 +547,29 @@ class Planner:
 
     def with_items(self, launch: ast.Launch, names: LineNames) -> tuple[str | None, dict[str, Any]]:
         """Returns (schedule, constants) of a launch."""
-        known = self.program.schedules_of(launch.name)
         schedule = None
         constants: dict[str, Any] = {}
         for item in launch.items:
             if item.value is not None:
                 self.program.check_constant(launch.name, item.name, item.loc)
-                value: Any = self.number_name(item.value, names)
+                value: Any = self.plain_number(item.value, names)
                 if value is None:
                     value = self.function_name(item.value, names) or self.value(item.value, names)
                 # An expression of arrays gives numpy numbers. Constants are Python numbers.
                 constants[item.name] = value.item() if hasattr(value, "item") else value
             else:
                 schedule = self.program.schedule(launch.name, item.name, item.loc).name
-        if self.schedule is not None and self.schedule in known:
+        if self.schedule is not None and (launch.name, self.schedule) in self.program.schedules:
             schedule = self.schedule
-        if schedule is None and known:
-            schedule = next(iter(known))
+        if schedule is None:
+            schedule = next(iter(self.program.schedules_of(launch.name)), None)
         return schedule, constants
 
-    def number_name(self, node: ast.Expr, names: LineNames) -> int | float | None:
-        """Returns the number that an expression names, or None for any other expression. Most items of launches are
-        such names."""
+    def plain_number(self, node: ast.Expr, names: LineNames) -> int | float | None:
+        """Returns the number that an expression is or names, or None for any other expression. Most items of launches
+        are such numbers."""
+        if isinstance(node, ast.Number):
+            return node.value
         value = names.values.get(node.id) if isinstance(node, ast.Name) else None
         return value if type(value) in (bool, int, float) else None
 

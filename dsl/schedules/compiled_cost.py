@@ -20,8 +20,7 @@ from dsl.schedules.properties import Setting
 from dsl.schedules.special_cost import SpecialTracer
 from dsl.schedules.traced_cost import Tracer
 from dsl.text.program import Program
-from dsl.values.arithmetic import ConstantError
-from dsl.values.written import RecordedNames, made_for
+from dsl.values.written import NO_VALUE, RecordedNames, made_for
 
 MOST_KEPT, MOST_OF_KEY = 256, 16
 """The greatest number of costs of a program, for the constants that a caller gives and the dims that are known. Each is
@@ -41,7 +40,7 @@ class CostFunction(Struct, frozen=True):
         """Returns the cost at all points, or None if it has to be computed in another way."""
         try:
             found = self.function(dims)
-        except (ArithmeticError, ConstantError):
+        except NO_VALUE:
             return None  # the walk raises the error with its place
         if found is None:
             return None

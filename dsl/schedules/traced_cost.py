@@ -20,9 +20,10 @@ from dsl.schedules.all_points import FUNCTIONS, INFIX, MAX_POINTS, AllPoints, di
 from dsl.schedules.definitions import Definition
 from dsl.schedules.properties import Setting
 from dsl.text import tree as ast
-from dsl.values.arithmetic import COMPARISONS, call
+from dsl.values.arithmetic import COMPARISONS, limited
 from dsl.values.table import Builtin
 from dsl.values.walk import NUMBERS
+from dsl.values.written import NO_VALUE
 
 MOST_EXCLUDED = 1024
 """The greatest number of points that are all evaluated, also those that a condition excludes. Leaving these out takes
@@ -104,7 +105,7 @@ class Tracer(AllPoints):
         self.places: dict[str, Any] = {}
         self.same: dict[tuple[str, bool], Traced] = {}  # equal expressions are computed once
         self.constants: dict[str, Any] = {"np": np, "inf": inf, "nan": nan, "divided": divided, "stacked": stacked}
-        self.constants["floor_of_whole"] = floor_of_whole
+        self.constants |= {"floor_of_whole": floor_of_whole, "limited": limited}
         self.functions: dict[str, str] = {}
         self.rank, self.most, self.points = 0, 1, self.let("()", False)
         self.counted: Traced | None = None  # which points count: others are evaluated in vain
@@ -195,9 +196,8 @@ class Tracer(AllPoints):
             return self.let(f"{called}({args})", True, is_whole=is_whole)
         if function.numbers is None or keywords:
             self.error("call", loc, f"'{function.name}' is not traced")
-        name, numbers = function.name, function.numbers
-        called = self.known_constant(f"number {name}", lambda *args: call(name, numbers, list(args)))
-        return self.let(f"{called}({args})", False, is_whole=name in FUNCTIONS and are_whole(*values))
+        called = self.known_constant(f"number {function.name}", function.numbers)
+        return self.let(f"limited({called}({args}))", False, is_whole=function.name in FUNCTIONS and are_whole(*values))
 
     def known_constant(self, key: str, value: Any) -> str:
         """The name of a function in the code, the same at each use."""
@@ -297,7 +297,7 @@ class Tracer(AllPoints):
         try:
             with np.errstate(all="ignore"):
                 found = setting.read(self)
-        except (TileError, ArithmeticError):
+        except (TileError, *NO_VALUE):
             return None
         if isinstance(found, Traced) and found.is_flag:
             return None  # the walk says that a condition is no cost

@@ -71,13 +71,13 @@ class Program(Struct, eq=False):
 
     def schedule(self, kernel: str, name: str, loc: Loc | None = None) -> ast.Schedule:
         """Returns the schedule `name` of a kernel. Raises TileError at `loc` if the kernel has no such schedule."""
+        if (kernel, name) in self.schedules:
+            return self.schedules[kernel, name]
         known = self.schedules_of(kernel)
-        if name not in known:
-            hint = closest(name, [*known, *self.parts]) or (f"known: {', '.join(known)}" if known else None)
-            if name in self.parts:
-                hint = f"'{name}' is a part: name it at a launch of '{kernel}', as in: {kernel} with {name}"
-            raise TileError("name", loc, f"kernel '{kernel}' has no schedule '{name}'", hint)
-        return known[name]
+        hint = closest(name, [*known, *self.parts]) or (f"known: {', '.join(known)}" if known else None)
+        if name in self.parts:
+            hint = f"'{name}' is a part: name it at a launch of '{kernel}', as in: {kernel} with {name}"
+        raise TileError("name", loc, f"kernel '{kernel}' has no schedule '{name}'", hint)
 
     def like(self, line: ast.Property, kernel: str | None) -> tuple[ast.Schedule, str | None]:
         """Resolves `SCHEDULE` or `KERNEL.SCHEDULE` of a line `like` to a schedule and that schedule's kernel.

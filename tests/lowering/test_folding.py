@@ -10,10 +10,13 @@ import pytest
 from test_elementwise import ROWS, specials, wrapped
 
 import dsl.values.functions  # noqa: F401 (the rows)
+from dsl.kernels.variant import Request, build_variant
 from dsl.lowering.building.builder import Builder
 from dsl.lowering.ir.fold import constant_of
+from dsl.lowering.ir.function import walk
 from dsl.lowering.ir.location import Loc, Source
 from dsl.lowering.ir.types import DTYPES, int_range
+from dsl.text.program import parse_program
 from dsl.values import table
 from dsl.values.arithmetic import ConstantError, call
 from tests.compile_and_run import NUMPY, compile_kernel, launch, run
@@ -61,6 +64,23 @@ def test_a_cast_of_a_float_is_folded_where_it_is_exact() -> None:
     ):  # fmt: skip
         got = cast(value, source, to)
         assert got == wanted and (wanted is None or math.copysign(1, got) == math.copysign(1, wanted)), (value, to)
+
+
+@pytest.mark.parametrize(
+    ("rows", "wanted"), [("1", True), ("2", False), ("n", False)], ids=["one row", "two rows", "any rows"]
+)
+def test_the_last_row_is_the_first_one_where_there_is_one(rows: str, wanted: bool) -> None:
+    """`minimum(block(0), rows - 1)` is 0, so what is read in its place needs no address of its own."""
+    text = f"""
+kernel k(y: f32[{rows}, m], x: f32[{rows}, m]):
+    grid {rows}
+    r = minimum(block(0), {rows} - 1)
+    y[block(0), 0 : 32] = x[r, 0 : 32]
+"""
+    variant = build_variant(parse_program(text), Request("k", None, {"n": 3, "m": 32} if rows == "n" else {"m": 32}))
+    (load,) = [op for op in walk(variant.function.body) if op.name == "load"]
+    taken = {op.name for op in walk(variant.function.body)}
+    assert ("minimum" not in taken) == wanted and load.result.tile.shape == (32,)
 
 
 @pytest.mark.parametrize("name", ["u8", "s8", "s16", "u32", "s32", "s64", "u64"])

@@ -16,16 +16,20 @@ from dsl.lowering.ops.spec import Algebra, ElementFacts, Makes, Mismatch, row
 
 def _by_ranges(name: str) -> Shortcut:
     def shortcut(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
-        if builder.facts is None:
-            return None
-        decided = _decided(name, *map(builder.facts.of, operands))
-        if decided is None and _always(name, builder.facts, *operands):
-            decided = True
-        if decided is None and name in OPPOSITE and _always(OPPOSITE[name], builder.facts, *operands):
-            decided = False
+        decided = None if builder.facts is None else _known(name, builder.facts, *operands)
         return None if decided is None else builder.constant(decided, I1, operands[0].tile.shape)
 
     return shortcut
+
+
+def _known(name: str, facts: Analysis, a: Value, b: Value) -> bool | None:
+    """Returns the result of a comparison if it is the same for all elements and calls, otherwise None."""
+    decided = _decided(name, facts.of(a), facts.of(b))
+    if decided is None and _always(name, facts, a, b):
+        return True
+    if decided is None and name in OPPOSITE and _always(OPPOSITE[name], facts, a, b):
+        return False
+    return decided
 
 
 OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
@@ -112,12 +116,26 @@ def _extreme(dtype: DType, end: int) -> int | float | bool | None:
     return None if dtype is INDEX else bool(number) if dtype is I1 else number
 
 
+def _never_beyond(name: str) -> Shortcut:
+    """Folds to the constant that is never above, or below, the other operand. So `minimum(block(0), rows - 1)` is 0 if
+    there is one row."""
+    order = {"minimum": "le", "maximum": "ge"}[name]
+
+    def shortcut(builder: Makes, operands: Sequence[Value], numbers: Sequence[Number]) -> Value | None:
+        if builder.facts is None or numbers[1] is None or operands[0].dtype is not INDEX:
+            return None
+        return operands[1] if _known(order, builder.facts, operands[1], operands[0]) else None
+
+    return shortcut
+
+
 for _name, _picks, _starts, _form in (
     ("minimum", min, lambda dtype: _extreme(dtype, 1), lambda forms, op: forms.lesser(op)),
     ("maximum", max, lambda dtype: _extreme(dtype, 0), lambda forms, op: forms.greater(op)),
 ):
     elementwise(
-        _name, 2, "a number or i1", shortcuts=(same_operands,), elements=ElementFacts(_extreme_facts, _form),
+        _name, 2, "a number or i1", shortcuts=(same_operands, _never_beyond(_name)),
+        elements=ElementFacts(_extreme_facts, _form),
         algebra=Algebra(_picks, commutes=True, sums=(None, _name), idempotent=True, starts=_starts),
     )  # fmt: skip
 

@@ -47,6 +47,19 @@ def test_a_folded_operation_is_what_the_run_makes_of_it(dtype) -> None:
     assert {"add", "mul", "floordiv", "mod", "shl", "shr", "neg", "lt", "minimum"} <= folded
 
 
+def test_floats_are_folded_where_nothing_is_rounded() -> None:
+    """Whole numbers whose result the type holds, as in the square of 0. Signs of zeros are left to the run."""
+    builder = Builder(Loc(Source("test", ""), 0, 0))
+    for name, operands, dtype, wanted in (
+        ("mul", (0.0, 0.0), "f32", 0.0), ("mul", (3.0, -5.0), "bf16", -15.0), ("add", (2.0, 3.0), "f16", 5.0),
+        ("sub", (2.0, 2.0), "f64", 0.0), ("neg", (7.0,), "f32", -7.0), ("maximum", (-3.0, 2.0), "f32", 2.0),
+        ("mul", (17.0, 17.0), "bf16", None), ("mul", (2048.0, 32.0), "f16", None), ("add", (0.5, 0.5), "f32", None),
+        ("mul", (-0.0, 1.0), "f32", None), ("mul", (INF, 0.0), "f32", None), ("add", (NAN, 1.0), "f32", None),
+    ):  # fmt: skip
+        made = [builder.constant(number, DTYPES[dtype]) for number in operands]
+        assert constant_of(builder.value(name, *made)) == wanted, (name, operands, dtype)
+
+
 def test_a_cast_of_a_float_is_folded_where_it_is_exact() -> None:
     """Rounding is left to the run, that of a literal in its own type included."""
     builder = Builder(Loc(Source("test", ""), 0, 0))

@@ -197,20 +197,24 @@ def _of_integers(name: str, shortcuts: Sequence[Shortcut]) -> Fold:
 
 
 def _of_floats(builder: Makes, name: str, operands: Sequence[Value], attrs: dict[str, Any]) -> Value | None:
-    """Folds comparisons of constant floats. Other operations on floats are not folded, because their rounding depends
-    on the hardware."""
+    """Folds comparisons of constant floats, and operations on small whole numbers, such as 0 * 0, whose results need no
+    rounding. Other operations on floats are not folded, because their rounding depends on the hardware."""
     compute = OPS[name].algebra.computes
     numbers = [constant_of(v) for v in operands]
     if compute is None or None in numbers:
         return None
     try:
-        is_comparison = OPS[name].infer(operands, attrs)[0].dtype is I1
+        result = OPS[name].infer(operands, attrs)[0].dtype
     except Mismatch:  # reported as an error when the operation is built
         return None
-    if not is_comparison:
-        return None
     near = [nearest_number(number, operands[0].dtype) for number in numbers if number is not None]
-    return builder.constant(bool(compute(*near)), I1, operands[0].tile.shape)
+    if result is I1:
+        return builder.constant(bool(compute(*near)), I1, operands[0].tile.shape)
+    if any(not number.is_integer() or abs(number) > 1 << 20 or str(number) == "-0.0" for number in near):
+        return None
+    exact = compute(*near)
+    is_exact = exact is not None and nearest_number(exact, result) == exact
+    return builder.constant(exact, result, operands[0].tile.shape) if is_exact else None
 
 
 def neutral(left: int | None, right: int) -> Shortcut:

@@ -342,6 +342,41 @@ def test_blocks_leave_what_their_reductions_made(parts: int | str, each: int) ->
     assert found == {"best_parts": each, "place_parts": each, "all_parts": each, "arrived": 1}
 
 
+ONCE = """
+kernel sums(y: f32[1], x: f32[n]; SHARES = 5):
+    grid 1
+    w = zeros(f32[64])
+    for i in range(0, SHARES):
+        v = zeros(f32[64])
+        for t in range(i * cdiv(n, 64 * SHARES), minimum((i + 1) * cdiv(n, 64 * SHARES), cdiv(n, 64))):
+            v = v + load(x[t * 64 : t * 64 + 64])
+        w = w + v * v
+    y[0] = sum(w)
+
+schedule s of sums:
+    warps, SHARES = 2, {parts}
+    split i: SHARES
+    unroll i: 4
+"""
+
+
+@pytest.mark.parametrize("parts", [1, 5])
+def test_the_one_iteration_of_a_block_is_no_loop(parts: int) -> None:
+    x = np.random.default_rng(parts).standard_normal(3000).astype(np.float32)
+    args = {"y": np.zeros(1, np.float32), "x": x}
+    text = ONCE.format(parts=parts)
+    variant = build_variant(parse_program(text), Request("sums", "s", {"n": 3000}))
+    run_passes(variant.function, variant.target, through("unroll_loops"))
+    loops = [op for op in walk(variant.function.body) if op.spec.control.counters]
+    assert "t" in {op.regions[0].args[0].name for op in loops}
+    assert "i" not in {op.regions[0].args[0].name for op in loops}
+    assert not kernel_of(text, args).run(**args).findings
+    rows = np.concatenate([x.astype(np.float64), np.zeros(-x.size % 64)]).reshape(-1, 64)
+    each = -(-rows.shape[0] // parts)
+    wanted = sum((rows[i * each : (i + 1) * each].sum(0) ** 2).sum() for i in range(parts))
+    np.testing.assert_allclose(args["y"], wanted, rtol=1e-5)
+
+
 def test_sums_that_more_is_read_of_meet_whole() -> None:
     text = FIRST.replace("total[r] = sum(all)", "total[r] = sum(all) + max(all)")
     variant = build_variant(parse_program(text.format(parts=3)), Request("largest", "s", {"rows": 3, "cols": 1000}))

@@ -7,7 +7,7 @@ the whole loop becomes straight-line code.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from math import prod
 from typing import Any
 
@@ -19,7 +19,7 @@ from dsl.lowering.ir.budget import Budget
 from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Block, Function, Op, Rewriter, Value, clone, walk
 from dsl.lowering.ir.location import TileError
-from dsl.lowering.ir.types import DTYPES, DType, TileType, int_range
+from dsl.lowering.ir.types import DTYPES, INDEX, DType, TileType, int_range
 from dsl.lowering.known.facts import Analysis, facts_now, in_order
 from dsl.lowering.ops import OPS, space_of
 from dsl.lowering.plan.products import is_wgmma
@@ -34,7 +34,7 @@ def unroll_loops(function: Function) -> None:
     check_room(function, _copies)
     if not any(op.attrs.get("unroll", 1) > 1 for op in walk(function.body)):
         return
-    rewriter = _Unroller(facts_now(function))
+    rewriter = _Unroller(facts_now(function), {*function.by_subject("split", int)})
     function.body = rewriter.block(function.body, rewriter.visit)
 
 
@@ -267,8 +267,29 @@ def loads_first(body: Block) -> None:
 
 
 class _Unroller(Splitter):
+    def __init__(self, facts: Analysis, shared: Collection[str]):
+        super().__init__(facts)
+        self.shared = shared  # the counters of loops whose iterations blocks share
+
     def visit(self, op: Op) -> bool:
-        if not op.spec.control.counters or op.attrs["unroll"] <= 1:
+        if not op.spec.control.counters:
+            return False
+        if op.regions[0].args[0].name in self.shared and _has_one_iteration(op, self.facts):
+            start, carried = self[op.operands[0]], [self[v] for v in op.operands[3:]]
+            body = self.block(op.regions[0], self.visit)
+            self.map.update(zip(op.results, self.straight(op, body, [start], carried), strict=True))
+            return True
+        if op.attrs["unroll"] <= 1:
             return False
         self.split(op, op.attrs["unroll"], constant_step(op))
         return True
+
+
+def _has_one_iteration(loop: Op, facts: Analysis) -> bool:
+    """Whether a loop certainly has one iteration. Around another loop, a loop of one iteration would keep LLVM from
+    moving the code between both ahead of the two."""
+    start, stop = loop.operands[:2]
+    step = constant_of(loop.operands[2])
+    if step is None or step < 1 or start.dtype is not INDEX or "stages" in loop.attrs:
+        return False
+    return facts.bounds.not_above(start, stop, 1) and facts.bounds.not_above(stop, start, -int(step))

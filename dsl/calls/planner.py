@@ -50,6 +50,7 @@ from dsl.text.heads import KernelHead
 from dsl.text.program import Program
 from dsl.text.tree import names_in
 from dsl.values.facts import ArrayFacts, CallArray
+from dsl.values.table import find
 from dsl.values.walk import MISSING
 
 if TYPE_CHECKING:
@@ -575,9 +576,9 @@ class Planner:
 
     def function_name(self, node: ast.Expr, names: LineNames) -> str | None:
         """Returns the function that an expression names, or None for any other expression."""
-        if isinstance(node, ast.Name) and node.id not in names.values and self.program.function(node.id) is not None:
-            return node.id
-        return None
+        if not isinstance(node, ast.Name) or node.id in names.values:
+            return None
+        return node.id if (self.program.function(node.id) or find(node.id)) is not None else None
 
     def bind(self, head: KernelHead, arguments: Sequence[Any]) -> BoundArguments:
         return bind(head, dict(zip(head.names, map(self.known, arguments), strict=True)))

@@ -21,6 +21,7 @@ from dsl.text.contracts import NAMES
 from dsl.text.program import Program, reached_kernels, type_parameters
 from dsl.values.facts import UNKNOWN, ArrayFacts
 from dsl.values.shapes import Shapes
+from dsl.values.table import find
 
 
 def find_example(program: Program, name: str | None) -> ast.Example:
@@ -260,7 +261,11 @@ def items_of(line: ast.Launch, program: Program, host: Any) -> tuple[str | None,
             if schedule is not None:
                 raise TileError("call", item.loc, "a launch takes one schedule")
             schedule = item.name
-        elif isinstance(value, ast.Name) and value.id not in host.names and program.function(value.id) is not None:
+        elif (
+            isinstance(value, ast.Name)
+            and value.id not in host.names
+            and (program.function(value.id) or find(value.id)) is not None
+        ):
             constants[item.name] = value.id
         else:
             constants[item.name] = host(value)

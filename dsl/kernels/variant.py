@@ -47,6 +47,7 @@ from dsl.values.arithmetic import pow2_divisor
 from dsl.values.bindings import Absent, Table, Tensor
 from dsl.values.fast_math import void_uncalled
 from dsl.values.numbers import Numbers
+from dsl.values.table import Builtin, find
 from dsl.values.trees import to_tree
 
 if TYPE_CHECKING:
@@ -168,8 +169,9 @@ def _compiled(tree: Any) -> Expression | None:
 
 def plain_of(constants: Mapping[str, Any]) -> dict[str, Any]:
     """Converts constants for a header. Numbers are kept, and a function is replaced by its name."""
-    known = {name: value for name, value in constants.items() if isinstance(value, int | float | bool | ast.Def)}
-    return {name: value.name if isinstance(value, ast.Def) else value for name, value in known.items()}
+    kept = int | float | bool | ast.Def | Builtin
+    known = {name: value for name, value in constants.items() if isinstance(value, kept)}
+    return {name: value.name if isinstance(value, ast.Def | Builtin) else value for name, value in known.items()}
 
 
 def _decided(tree: Any, constants: Mapping[str, Any]) -> Any:
@@ -259,7 +261,7 @@ class Resolved(Struct, dict=True):
         schedule = self.schedule
         if schedule.text is None:
             constants = {**schedule.constants, **self.constants}
-            named = {n: v.name if isinstance(v, ast.Def) else v for n, v in constants.items()}
+            named = {n: v.name if isinstance(v, ast.Def | Builtin) else v for n, v in constants.items()}
             pins = {n: pin.parts for n, pin in schedule.pins.items()}
             instructions = {n: named.name for n, named in schedule.instructions.items()}
             swizzles = {n: pin.bits for n, pin in schedule.swizzles.items()}
@@ -436,7 +438,7 @@ class _Variant:
         scope.update({name: extent for name, extent in special.items() if name in self.dim_names})
         builder.host_names = {
             **dict.fromkeys(function.dims),
-            **{n: None for n, v in constants.items() if not isinstance(v, ast.Def)},
+            **{n: None for n, v in constants.items() if not isinstance(v, ast.Def | Builtin)},
             **{p.name: None for p in function.params if p.kind == "scalar"},
             **dict.fromkeys(self.types),
             **special,
@@ -460,8 +462,8 @@ class _Variant:
                 unset.append(Unset("constant", constant.loc, f"constant '{constant.name}' is not set", hint))
                 continue
             if isinstance(out[constant.name], str):
-                out[constant.name] = self.program.function(out[constant.name])
-            if not isinstance(out[constant.name], bool | int | float | ast.Def):
+                out[constant.name] = self.program.function(out[constant.name]) or find(out[constant.name])
+            if not isinstance(out[constant.name], bool | int | float | ast.Def | Builtin):
                 raise TileError("constant", constant.loc, f"constant '{constant.name}' is a number or a function")
         # Reports all missing constants at once.
         if unset:

@@ -25,6 +25,7 @@ from dsl.text.program import Program
 from dsl.text.tree import names_in
 from dsl.values.bindings import Suppressed
 from dsl.values.numbers import Numbers
+from dsl.values.table import find
 from dsl.values.walk import WORDS
 
 MAX_CHAIN = 64
@@ -404,7 +405,7 @@ class Names(Numbers):
         if name not in self.names and name not in WORDS and name not in DTYPES:
             if name in self.broken:
                 raise Suppressed("name", node.loc, f"'{name}' is wrong")
-            function = self.program.function(name)
+            function = self.program.function(name) or find(name)
             if function is not None:
                 return function
             if name in self.dims:

@@ -83,7 +83,9 @@ def test_a_schedule_may_be_like_another_kernels_and_reads_the_constants_of_its_o
     assert (chosen.constants["SIZE"], chosen.constants["warps"]) == (128, 2)
 
 
-@pytest.mark.parametrize(("name", "factor"), [(None, (0, 1)), ("relu", (0, 1)), ("twice", (2, 2)), ("abs_", None)])
+@pytest.mark.parametrize(
+    ("name", "factor"), [(None, (0, 1)), ("relu", (0, 1)), ("twice", (2, 2)), ("abs", (-1, 1)), ("abs_", None)]
+)
 def test_a_constant_may_be_a_function_of_the_file_or_of_the_language(
     name: str | None, factor: tuple[int, int] | None
 ) -> None:

@@ -101,7 +101,7 @@ def product(source: random.Random, dtype: str, options: argparse.Namespace) -> C
 
 # ---- reductions ----
 
-WHAT = {"sum": {}, "amax": {"JOIN": "larger", "EMPTY": -math.inf}, "argmax": {}}
+WHAT = {"sum": {}, "amax": {"JOIN": "maximum", "EMPTY": -math.inf}, "argmax": {}}
 
 
 def reduction(source: random.Random, dtype: str, options: argparse.Namespace) -> Case:
@@ -117,10 +117,8 @@ def reduction(source: random.Random, dtype: str, options: argparse.Namespace) ->
     kind = "s64" if what == "argmax" else "s32" if dtype == "s32" else "f32"
     out = torch.empty(outer, inner, device="cuda", dtype=torch.int64 if kind == "s64" else getattr(torch, CUDA[kind]))
     sample = dsl.load(SAMPLES / "reduce.tile")
-    arrays = (
-        (out, x) if form == "axis" else (out.view(-1), x.view(-1) if form == "everything" else x.view(outer, along))
-    )
-    name = ("arg_" if what == "argmax" else "") + form
+    arrays = (out, x) if form == "axis" else (out.view(-1), x.view(outer, along))
+    name = ("arg_" if what == "argmax" else "") + ("axis" if form == "axis" else "rows")
     theirs = torch.empty(outer, inner, device="cuda", dtype=x.dtype if what == "amax" else out.dtype)
     peer = {
         "sum": lambda: torch.sum(x, 1, dtype=theirs.dtype, out=theirs),

@@ -63,32 +63,32 @@ def numbers(dtype: str, *extents: int) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Everything:
-    """The sum of n elements, in f32."""
+    """The sum of n elements, in f32: of one row."""
 
     name: str = "everything"
 
     def call(self, dtype: str) -> Call:
-        return Call("everything")
+        return Call("rows")
 
     def problem(self, shape: Shape, dtype: str) -> Sum:
         return Sum(shape, dtype)
 
     def host_arguments(self, shape: Shape, dtype: str) -> tuple[Any, ...]:
         x = np.random.default_rng(0).standard_normal(shape["n"]).astype(TYPES[dtype])
-        return np.empty(1, np.float32), x
+        return np.empty(1, np.float32), x[None]
 
 
 class Sum:
     """One size. See harness.contest.Problem."""
 
-    name, call = "everything", Call("everything")
+    name, call = "everything", Call("rows")
 
     def __init__(self, shape: Shape, dtype: str):
         import torch
 
         self.shape, self.dtype, self.bound = shape, dtype, pairwise_bound(shape["n"])
         self.x, self.out = numbers(dtype, shape["n"]), torch.empty(1, device="cuda")
-        self.arguments = (self.out, self.x)
+        self.arguments = (self.out, self.x[None])
 
     computes = 0
 
@@ -149,6 +149,11 @@ def by_hand(problem: Any) -> tuple[Callable[[], object], str]:
     return lambda: function(*problem.arguments, **call.constants), ""
 
 
+def sum_by_hand(problem: Sum) -> tuple[Callable[[], object], str]:
+    function = dsl.load(BY_HAND).everything
+    return lambda: function(problem.out, problem.x), ""
+
+
 def cub_sum(problem: Sum) -> tuple[Callable[[], object], str]:
     from peers import cub
 
@@ -191,7 +196,7 @@ class Along:
         dispatch = ("axis", "rows")[self.axis]
         if self.what == "argmax":
             return Call(f"arg_{dispatch}")
-        return Call(dispatch, {"JOIN": "larger", "EMPTY": -math.inf} if self.what == "amax" else {})
+        return Call(dispatch, {"JOIN": "maximum", "EMPTY": -math.inf} if self.what == "amax" else {})
 
     def problem(self, shape: Shape, dtype: str) -> AlongProblem:
         return AlongProblem(self, shape, dtype)
@@ -282,7 +287,7 @@ COUNTED = {"n": 1 << 18, "rows": 64, "cols": 4096}
 EVERYTHING = Benchmark(
     (SAMPLE,),
     {"everything": Everything()},
-    {"by hand": by_hand, "cub": cub_sum, "torch": torch_sum},
+    {"by hand": sum_by_hand, "cub": cub_sum, "torch": torch_sum},
     types=tuple(TYPES),
     key="n",
     extents=SIZES,

@@ -136,9 +136,9 @@ def reduction(source: random.Random) -> Drawn:
     outer = max(1, round(log_uniform(source, 1, total / along)))
     inner = max(1, round(total / along / outer))
     kind = "s64" if what == "argmax" else "s32" if dtype == "s32" else "f32"
-    extents = {"everything": ((1,), (along,)), "rows": ((inner,), (inner, along))}
+    extents = {"everything": ((1,), (1, along)), "rows": ((inner,), (inner, along))}
     out, x = extents.get(form, ((outer, inner), (outer, along, inner)))
-    name = ("arg_" if what == "argmax" else "") + form
+    name = ("arg_" if what == "argmax" else "") + ("axis" if form == "axis" else "rows")
     return Drawn("reduce", name, (array(kind, *out), array(dtype, *x)), WHAT[what])
 
 

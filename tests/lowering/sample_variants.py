@@ -121,10 +121,12 @@ DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
     ("conv_nhwc", "taps"): [innermost(64, 56, 64, 3), innermost(32, 13, 48, 5)],
     ("naive", "lanes"): [{"n": 1 << 14, "m": (1 << 14) + 2}, {"n": 1003, "m": 1005}],
     ("tiled", "lanes"): [{"n": 1 << 14, "m": (1 << 14) + 2}, {"n": 1003, "m": 1005}],
-    ("fold", "wide"): [{"n": 1 << 20}, {"n": 70001}, {"n": 1 << 20, **ARGMAX}],
     ("along_rows", "lanes"): [
         *({"rows": 8, "cols": 1024}, {"rows": 3, "cols": 77}, {"rows": 8, "cols": 1024, **ARGMAX}),
         *({"rows": 3, "cols": 4001}, {"rows": 3, "cols": 4001, **ARGMAX}),
+    ],
+    ("along_rows", "wide"): [
+        *({"rows": 1, "cols": 1 << 20}, {"rows": 1, "cols": 70001}, {"rows": 1, "cols": 1 << 20, **ARGMAX})
     ],
     ("along_axis", "columns"): [
         *({"outer": 1, "n": 8192, "inner": 256}, {"outer": 2, "n": 100, "inner": 33}),

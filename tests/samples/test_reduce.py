@@ -21,11 +21,11 @@ SAMPLE = Path(__file__).parents[2] / "samples" / "reduce.tile"
 OPERATIONS: dict[str, tuple[dict[str, Any], Callable[[Any, Any], Any]]] = {
     "sum": ({}, lambda x, axis: x.sum(axis)),
     "product": ({"JOIN": "multiply", "EMPTY": 1}, lambda x, axis: x.prod(axis)),
-    "max": ({"JOIN": "larger", "EMPTY": -np.inf}, lambda x, axis: x.max(axis)),
-    "min": ({"JOIN": "smaller", "EMPTY": np.inf}, lambda x, axis: x.min(axis)),
+    "max": ({"JOIN": "maximum", "EMPTY": -np.inf}, lambda x, axis: x.max(axis)),
+    "min": ({"JOIN": "minimum", "EMPTY": np.inf}, lambda x, axis: x.min(axis)),
     "mean": ({"DONE": "mean"}, lambda x, axis: x.mean(axis)),
-    "sum of squares": ({"MAP": "square"}, lambda x, axis: (x * x).sum(axis)),
-    "norm": ({"MAP": "square", "DONE": "root"}, lambda x, axis: np.sqrt((x * x).sum(axis))),
+    "sum of squares": ({"OF": "square"}, lambda x, axis: (x * x).sum(axis)),
+    "norm": ({"OF": "square", "DONE": "root"}, lambda x, axis: np.sqrt((x * x).sum(axis))),
 }
 """Constants of the kernels, and the same in numpy."""
 TYPES = [("f16", "f32"), ("bf16", "f32"), ("f32", "f64"), ("f64", "f64"), ("s8", "s32"), ("s8", "s64"), ("s32", "s32")]
@@ -73,7 +73,7 @@ def test_everything(modules: Modules, device: str, name: str, dtype: str, result
     constants, reference = OPERATIONS[name]
     for n in (1, 777, 4096, 9001):
         x, out = numbers(dtype, n), np.full(1, 99, RESULTS[result])
-        modules(device).everything(out, x, **constants)
+        modules(device).rows(out, x[None], **constants)
         wide = exact(x, dtype)
         close(out, reference(wide, None), wide, None, name)
 
@@ -162,7 +162,7 @@ def test_columns_that_begin_anywhere(modules: Modules, device: str, dtype: str, 
         given = {"schedule": schedule, "ACROSS": 1, "SHARES": shares}
         given |= {"G": lanes, "ALONG": along} if schedule == "columns" else {"G": max(lanes, 2)}
         y, at = np.full((outer, inner), 99, result), np.full((outer, inner), -5, np.int64)
-        m.axis(y, x, JOIN="larger", EMPTY=-np.inf, **given)
+        m.axis(y, x, JOIN="maximum", EMPTY=-np.inf, **given)
         assert np.array_equal(y, exact(x, dtype).max(1).astype(result), equal_nan=True)
         m.arg_axis(at, x, **given)
         assert np.array_equal(at, exact(x, dtype).argmax(1))
@@ -189,7 +189,7 @@ def test_nothing_reduces_to_what_joins_without_effect(modules: Modules, device: 
     wanted = {"sum": 0, "product": 1, "max": -np.inf, "min": np.inf, "mean": np.nan, "norm": 0}
     for name, value in wanted.items():
         out = np.full(1, 99, np.float32)
-        m.everything(out, np.empty(0, np.float32), **OPERATIONS[name][0])
+        m.rows(out, np.empty(0, np.float32)[None], **OPERATIONS[name][0])
         assert np.array_equal(out, [value], equal_nan=True), name
         y, z = np.full(3, 99, np.float32), np.full((2, 3), 99, np.float32)
         m.rows(y, np.empty((3, 0), np.float32), **OPERATIONS[name][0])
@@ -201,9 +201,9 @@ def test_nothing_reduces_to_what_joins_without_effect(modules: Modules, device: 
 def test_integer_sums_are_exact(modules: Modules, device: str) -> None:
     m = modules(device)
     x, out = np.full(70000, 2**31 - 1, np.int32), np.empty(1, np.int64)
-    m.everything(out, x)
+    m.rows(out, x[None])
     assert out[0] == 70000 * (2**31 - 1)
-    m.everything(out, np.full(70000, -128, np.int8))
+    m.rows(out, np.full(70000, -128, np.int8)[None])
     assert out[0] == -128 * 70000
 
 
@@ -214,7 +214,7 @@ def test_the_same_bits_each_time(modules: Modules, device: str) -> None:
     found, columns = set(), set()
     for _ in range(runs):
         out, y = np.empty(1, np.float32), np.empty((1, 32), np.float32)
-        m.everything(out, x)
+        m.rows(out, x[None])
         m.axis(y, x.reshape(1, -1, 32))
         found.add(out.tobytes())
         columns.add(y.tobytes())
@@ -244,7 +244,7 @@ def test_where_the_extreme_is(modules: Modules, device: str, name: str, dtype: s
     m, (constants, reference) = modules(device), ARG[name]
     for n in (1, 777, 9001):
         x, out = numbers(dtype, n), np.full(1, -5, np.int64)
-        m.arg_everything(out, x, **constants)
+        m.arg_rows(out, x[None], **constants)
         assert out[0] == reference(exact(x, dtype))
     for rows, cols in ((5, 31), (4, 64), (2, 1500)):
         x, y = numbers(dtype, rows, cols), np.full(rows, -5, np.int64)
@@ -269,7 +269,7 @@ def test_infinities_and_nan_are_numpys(modules: Modules, device: str, name: str)
     m.arg_rows(y, x, **constants)
     assert np.array_equal(y, reference(x, 1))
     for row in x:
-        m.arg_everything(out, row, **constants)
+        m.arg_rows(out, row[None], **constants)
         assert out[0] == reference(row)
     extreme = OPERATIONS["max" if name == "largest" else "min"]
     values = np.empty(5, np.float32)
@@ -279,10 +279,10 @@ def test_infinities_and_nan_are_numpys(modules: Modules, device: str, name: str)
 
 def test_the_place_of_nothing_is_refused(modules: Modules, device: str) -> None:
     m = modules(device)
-    with pytest.raises(dsl.TileError, match="requires n > 0"):
-        m.arg_everything(np.empty(1, np.int64), np.empty(0, np.float32))
     with pytest.raises(dsl.TileError, match="requires cols > 0"):
         m.arg_rows(np.empty(2, np.int64), np.empty((2, 0), np.float32))
+    with pytest.raises(dsl.TileError, match="requires n > 0"):
+        m.arg_axis(np.empty((2, 3), np.int64), np.empty((2, 0, 3), np.float32))
 
 
 def test_the_type_of_the_result_is_the_callers(modules: Modules, device: str) -> None:

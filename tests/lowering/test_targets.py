@@ -139,11 +139,12 @@ def check_lines(case: Case, ptx: str) -> None:
     source = program(case.file).kernels[case.kernel].loc.source  # the sample, or a file of `dsl/std`
     own = {line for file, line in places if file == source.name.rpartition("/")[2]}
     text = source.text.splitlines()
+    absent = ABSENT.get((case.kernel, case.schedule), ABSENT.get(case.kernel, set()))
     own.discard(0)  # DWARF: no line; the entry of the function
     assert own
     assert all(text[line - 1].strip() and not text[line - 1].startswith("#") for line in own)
     for number, line in enumerate(text, 1):
-        if number in own or "store(" not in line or any(name in line for name in ABSENT.get(case.kernel, ())):
+        if number in own or "store(" not in line or any(name in line for name in absent):
             continue
         block = next(n for n in range(number, 0, -1) if text[n - 1][:1].strip())
         assert not text[block - 1].startswith(f"kernel {case.kernel}("), f"line {number} has no code: {line}"

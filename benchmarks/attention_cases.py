@@ -335,7 +335,7 @@ BACKENDS = {"cudnn": "CUDNN_ATTENTION", "flash": "FLASH_ATTENTION"}
 def decoding(source: random.Random, dtype: str, options: argparse.Namespace) -> Case:
     (heads, kv_heads), d = source.choice(GROUPS), source.choice((64, 128, 256))
     batch, keys = 1 << source.randrange(7), int(log_uniform(source, 1024, 65537))
-    batch, rows = max(1, min(batch, (1 << 29) // (kv_heads * keys * d))), source.choice((0, 0, 0, 64))
+    batch, rows = max(1, min(batch, (1 << 29) // (kv_heads * keys * d))), source.choice((0, 0, 0, 16, 64, 256))
     return decode_case(dtype, batch, keys - keys % (rows or 1), heads, kv_heads, d, rows)
 
 
@@ -343,36 +343,45 @@ def in_pages(x: Any, pages: Any) -> Any:
     """Lays x[batch, kv_heads, keys, d] into pages, of which these of each sequence hold its keys."""
     import torch
 
-    parts = x.unflatten(2, (pages.shape[1], -1)).transpose(1, 2).flatten(0, 1)
-    return torch.empty_like(parts).index_copy_(0, pages.flatten().long(), parts)
+    parts = x.view(torch.uint8).unflatten(2, (pages.shape[1], -1)).transpose(1, 2).flatten(0, 1)
+    return torch.empty_like(parts).index_copy_(0, pages.flatten().long(), parts).view(x.dtype)
 
 
 def decode_case(dtype: str, batch: int, keys: int, heads: int, kv_heads: int, d: int, rows: int = 0) -> Case:
-    """With keys and values in pages of so many rows, unless `rows` is 0."""
+    """With keys and values in pages of so many rows, unless `rows` is 0. Bytes are caches with a scale for each head,
+    for queries in bf16."""
     import torch
 
-    q, o = (numbers(dtype, batch, heads, 1, d) for _ in range(2))
+    is_cache = dtype in ("s8", "e4m3")
+    q, o = (numbers("bf16" if is_cache else dtype, batch, heads, 1, d) for _ in range(2))
     k, v = (numbers(dtype, batch, kv_heads, keys, d) for _ in range(2))
     scale, peers = d**-0.5, dict[str, Callable[[], Any]]()
+    scales = torch.rand(kv_heads, device="cuda") * 0.01 + 0.01 if is_cache else None
     for name, backend in BACKENDS.items():
         peer = partial(attend_by, backend, q, k, v, scale)
         if takes(peer):
             peers[name] = peer
-    if not peers:
+    if not peers and not is_cache:
         raise LeftOut(f"no peer has heads of {d}")
     reading, found = dsl.load(ROOT / "peers" / "read.tile").read, torch.zeros(1, dtype=torch.int32, device="cuda")
-    both = torch.cat((k.view(-1), v.view(-1))).view(torch.int32)
+    both = torch.cat([x.flatten().view(torch.uint8) for x in (k, v)]).view(torch.int32)
     peers["read"] = lambda: reading(found, both)
-    module, arguments = dsl.load(SAMPLES / "decode.tile"), (o, q, k, v, scale, 0)
+    module, caches = dsl.load(SAMPLES / "decode.tile"), {"k_scale": scales, "v_scale": scales} if is_cache else {}
+    arguments: tuple[Any, ...] = (o, q, k, v, scale, 0)
     if rows:
-        peers["flat"] = partial(module.attention_of_few, torch.empty_like(o), *arguments[1:])
+        peers["flat"] = partial(module.attention_of_few, torch.empty_like(o), *arguments[1:], **caches)
         pages = torch.randperm(batch * (keys // rows), device="cuda", dtype=torch.int32).view(batch, -1)
         arguments = (o, q, in_pages(k, pages), in_pages(v, pages), scale, 0, pages)
+    if is_cache:
+        arguments = (*arguments, *([None] * (8 - len(arguments))), scales, scales)
 
     def right() -> bool:
         groups = q.view(batch, kv_heads, heads // kv_heads, d).float()
-        scores = (groups @ k.float().transpose(2, 3)).mul_(scale)
-        return close(o, (torch.softmax(scores, 3) @ v.float()).view(o.shape), ROUNDING[dtype])
+        factor = 1.0 if scales is None else scales[None, :, None, None]
+        scores = (groups @ k.float().transpose(2, 3)).mul_(scale * factor)
+        return close(
+            o, (torch.softmax(scores, 3) @ v.float() * factor).view(o.shape), 3e-2 if is_cache else ROUNDING[dtype]
+        )
 
     return Case(
         "decode",

@@ -14,11 +14,12 @@ to `--most` elements. "rows" draws softmax, its logarithm, RMS and layer normali
 RMS, and softmax with mask and dropout. Triton and quack are peers of some. "convolutions" draws layers of eleven nets
 in bytes, with channels innermost and one or 32 images (`--images`). "kinds" draws the products of matmul_kinds.py: in
 bf16 with groups, in e4m3 with scales, in f16 with weights of four bits. "distances" draws calls of
-docs/examples/distances.tile. "decoding" draws one query of each head to 1,024 to 65,536 keys, in 1 to 64 sequences. A
-quarter of them have keys and values in pages of 64 rows; "flat" is the same call without pages. "attention" draws 1,024
-to 32,768 tokens, causal or not, with heads of 64, 128 and 256 that may share keys, and "gradients" its backward pass.
-"varlen" and "varlen_gradients" draw sequences of 64 to 8192 tokens, one behind the other, and "windows" calls of
-docs/examples/window_attention.tile, where a query sees 128 to 4096 keys.
+docs/examples/distances.tile. "decoding" draws one query of each head to 1,024 to 65,536 keys, in 1 to 64 sequences.
+Half of them have keys and values in pages of 16, 64 or 256 rows; "flat" is the same call without pages. `--types
+s8,e4m3` draws caches of bytes, without peers but "read". "attention" draws 1,024 to 32,768 tokens, causal or not, with
+heads of 64, 128 and 256 that may share keys, and "gradients" its backward pass. "varlen" and "varlen_gradients" draw
+sequences of 64 to 8192 tokens, one behind the other, and "windows" calls of docs/examples/window_attention.tile, where
+a query sees 128 to 4096 keys.
 
 Every result is checked first. Then the variants of a shape are timed in one interleaved run. "read" loads every element
 and writes nothing, and "copy" moves as many bytes as the operation. torch multiplies by cuBLAS, and convolutions have

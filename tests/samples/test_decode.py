@@ -119,6 +119,22 @@ def test_keys_before_the_window_are_not_read(shares: int) -> None:
     assert np.abs(widen(args["o"]) - 1.0).max() < 1e-2
 
 
+@pytest.mark.parametrize("paged", [0, 1])
+@pytest.mark.parametrize("shares", [1, 2])
+def test_rows_behind_the_last_key_change_no_result(shares: int, paged: int) -> None:
+    args = drawn(5, "f16", paged=paged, p=48, window=0)
+    lengths = args["lengths"] = np.full(args["q"].shape[0], 17, np.int32)
+    right = wanted(args)
+    for x in (args["k"], args["v"]):
+        if paged:
+            x[args["pages"][:, 0], :, 17:] = np.nan
+        else:
+            x[:, :, 17:] = np.nan
+    module_of(SAMPLE, "emulator", "sm_90a").attention_of_few(**args, SHARES=shares)
+    assert x.shape[2] > 17 and len(lengths)
+    assert np.abs(widen(args["o"]) - right).max() < 5e-2
+
+
 @pytest.mark.parametrize("arch", ["sm_89", "sm_90a"])
 @pytest.mark.parametrize("cached", ["f16", "s8", "e4m3"])
 def test_keys_are_copied_ahead(cached: str, arch: str) -> None:

@@ -612,22 +612,20 @@ def _box(
     digits, shape = Digits(builder.ir, builder.facts), place.offset.tile.shape
     if mask is False:
         return "its mask is off", None
-    said = builder.ir.broadcast(mask, shape) if isinstance(mask, Value) else None
+    said, cuts = builder.ir.broadcast(mask, shape) if isinstance(mask, Value) else None, False
     try:
         cuts = check_mask(digits, said, place.subscripts)
         if cuts and not loads:
-            raise NoBox(MASKED)
+            return MASKED, None
         contiguous = isinstance(access.memory, Tensor) and not access.memory.parameter.strided
         # A TMA store that begins before the tensor's first element raises an illegal instruction on the GPU. No manual
         # documents this fault (17 corners tried on an H200, driver 580.159.04). TMA loads return zeros there.
         if not loads:
             check_begin(builder.facts, place.subscripts)
         box = box_of_access(digits, place.subscripts, shape, loads, contiguous)
-        if cuts and box.walks:
-            raise NoBox(MASKED)
-        return box, said if cuts else None
+        return (MASKED, None) if cuts and box.walks else (box, said if cuts else None)
     except NoBox as reason:
-        return str(reason), None
+        return MASKED if cuts else str(reason), None
 
 
 def write(

@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from dsl.lowering.building.builder import Builder
-from dsl.lowering.hopper.boxes import AHEAD, BoxAxis, CopiedBox, PixelWalk
+from dsl.lowering.hopper.boxes import AHEAD, MASKED, BoxAxis, CopiedBox, PixelWalk
 from dsl.lowering.hopper.digits import Digit, Digits, TileIndex
 from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Value
@@ -273,7 +273,8 @@ def check_mask(digits: Digits, mask: Value | None, subscripts: list[Subscript]) 
     for number, each in enumerate(subscripts):
         for edge, word in enumerate(("ahead of the first", "behind the last")):
             if each.outside[edge] and (number, edge) not in said:
-                raise NoBox(f"no mask says that its index along axis {each.axis} is not {word} element")
+                why = f"no mask says that its index along axis {each.axis} is not {word} element"
+                raise NoBox(MASKED if cuts else why)
     return cuts
 
 

@@ -392,7 +392,7 @@ class ModuleFunction:
         plan = self._plans.find(key)
         if plan is None:
             # The plan is made for the whole class of calls. Types and shapes of outputs follow from the facts alone.
-            outputs = self.called.outputs(facts)
+            outputs = self.called.outputs(facts, rest)
             facts |= {output.name: output.facts for output in outputs}
             plan = BoundPlan(self, self.plan(facts, **rest), outputs=outputs)
             # Plans with workspaces are never dropped, because a captured CUDA graph may contain the addresses of the

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import takewhile
 from typing import Any
 
-from dsl.calls.binding import check_array
+from dsl.calls.binding import Misfit, check_array
 from dsl.calls.plan import Output
 from dsl.calls.uses import tensors_used
 from dsl.lowering.ir.location import TileError, closest
@@ -17,6 +18,9 @@ from dsl.text.heads import ArrayParameter, KernelHead
 from dsl.text.program import Program
 from dsl.text.tree import names_in
 from dsl.values.facts import ArrayFacts
+from dsl.values.numbers import Numbers, default_type
+from dsl.values.trees import to_tree
+from dsl.values.walk import WORDS
 
 
 class Called:
@@ -26,12 +30,14 @@ class Called:
     (signature, argument of the call, parameter of the kernel). `heads` maps an argument to the signature of the first
     kernel that receives it. `parameters` maps the argument to its name in that signature. `launched` lists all kernels
     that a call may launch. `options` holds the options of the dispatch. `asked` holds the tensors that are optional in
-    a kernel. `optional` holds the tensors that a call may leave out."""
+    a kernel. `optional` holds the tensors that a call may leave out. `set_types` holds the type parameters that
+    launches set, as in `fold with R=s64`."""
 
     def __init__(self, program: Program, name: str):
         self.program, self.name = program, name
         self.dispatch = program.dispatches.get(name)
         self.node: ast.Dispatch | ast.KernelDef
+        self.set_types: dict[str, DType] = {}
         self.options: frozenset[str] = frozenset()
         self.passed: list[tuple[KernelHead, str, str]] = []
         if self.dispatch is not None:
@@ -62,6 +68,9 @@ class Called:
         self.launched = list(dict.fromkeys(launch.name for launch in launches))
         for launch in launches:
             self._pass_on(launch)
+            for item in launch.items:
+                if isinstance(item.value, ast.Name) and item.name in self.program.head(launch.name).types:
+                    self.set_types.setdefault(item.name, DTYPES[item.value.id])
         self.options = frozenset(line.name for line in dispatch.lines if isinstance(line, ast.Option))
 
     def _read_arrays(self) -> None:
@@ -81,14 +90,23 @@ class Called:
 
     def _pass_on(self, launch: ast.Launch) -> None:
         head = self.program.head(launch.name)
+        for p, name in self.arguments_of(launch):
+            if (head, name, p) not in self.passed:
+                self.passed.append((head, name, p))
+
+    def arguments_of(self, launch: ast.Launch, names: Collection[str] | None = None) -> Iterator[tuple[str, str]]:
+        """Yields (parameter of the kernel, name) for each of `names` that a launch passes on, by default the arguments
+        of the call."""
+        names = self.params if names is None else names
+        head = self.program.head(launch.name)
         given = launch.keywords | dict(zip(head.names, launch.args or (), strict=False))
         for p in head.names:
             argument = p if launch.args is None else given.get(p)
             name = argument.id if isinstance(argument, ast.Name) else argument
             # Only a bare name passes an argument on. The types and shapes of other expressions do not determine those
             # of the call's arrays.
-            if isinstance(name, str) and name in self.params and (head, name, p) not in self.passed:
-                self.passed.append((head, name, p))
+            if isinstance(name, str) and name in names:
+                yield p, name
 
     def array(self, argument: str) -> ArrayParameter | None:
         """Returns the tensor parameter of the first kernel that receives `argument`, or None if `argument` is no
@@ -113,10 +131,15 @@ class Called:
                 types.setdefault(array.dtype, DTYPES[found.dtype])
         return dims, types
 
-    def outputs(self, facts: Mapping[str, Any]) -> list[Output]:
-        """Returns the outputs that the caller left out. Their types and shapes follow from the given tensors. Raises
-        TileError `call` if the given tensors do not determine a type or shape."""
-        missing = [name for name in self.params if facts.get(name) is None and name not in self.optional]
+    def outputs(
+        self, facts: Mapping[str, Any], rest: Mapping[str, Any] | None = None, also: Collection[str] = ()
+    ) -> list[Output]:
+        """Returns the outputs that the caller left out, and the optional ones in `also`. Their types and shapes follow
+        from the given tensors, from `rest` (the types and constants that the caller names), and from what the kernels
+        declare: defaults of types and extents of dims. Raises TileError `call` if a type or shape does not follow."""
+        missing = [
+            name for name in self.params if facts.get(name) is None and (name in also or name not in self.optional)
+        ]
         # Most calls pass all tensors.
         if not missing:
             return []
@@ -126,20 +149,33 @@ class Called:
         for name, found in given.items():
             if (array := self.array(name)) is not None:
                 check_array(self.heads[name], array, found)
-        dims, types = self.bind_names(facts)
+        names = NamesOfOutputs(self, facts, rest or {})
         made = []
         for name in missing:
             array = self.array(name)
             if array is None:
                 raise TileError("call", None, f"{self.name} needs '{name}'")
-            shape = [dims.get(d) if isinstance(d, str) else d for d in array.dims]
-            dtype = types.get(array.dtype, DTYPES.get(array.dtype))
-            if dtype is None or None in shape:
-                what = "type" if dtype is None else "shape"
-                message = f"the {what} of the output '{name}' does not follow from the inputs"
-                raise TileError("call", array.loc, message, "pass it")
-            made.append(Output(name, tuple(d for d in shape if d is not None), dtype.name))
+            made.append(names.output(name, self.heads[name], array))
         return made
+
+    @cached_property
+    def option_values(self) -> dict[str, tuple[Any, ...]]:
+        """Maps the options of a dispatch to their values, the default first. A value that depends on the call is given
+        by its text."""
+        lines = () if self.dispatch is None else self.dispatch.lines
+        return {line.name: tuple(map(option_value, line.values)) for line in lines if isinstance(line, ast.Option)}
+
+    @cached_property
+    def in_extents(self) -> frozenset[str]:
+        """The numbers of the call that declared extents read."""
+        rules = {head.name: set().union(*map(names_in, head.rules.values())) for head, _, _ in self.passed}
+        return frozenset(name for head, name, p in self.passed if p in head.scalars and p in rules[head.name])
+
+    @cached_property
+    def leading(self) -> list[str]:
+        """The outputs that a call may leave out by place: the first arrays that are not optional and are written."""
+        required = (p for p in self.params if p not in self.optional)
+        return list(takewhile(lambda p: p in self.accesses[0], required))
 
     @cached_property
     def seen(self) -> list[str]:
@@ -183,6 +219,87 @@ class Called:
         return written, read
 
 
+class NamesOfOutputs:
+    """The dims and types of a call's outputs, where the call leaves outputs out. Extents may be symbols.
+
+    A type follows from an array, from the caller, from a launch that sets it, or from its default. A dim follows from
+    an array or from its declared extent. This extent may read dims, numbers of the call, and constants that the caller
+    gives or that have a default. Constants of a schedule are not known before the outputs' shapes are."""
+
+    def __init__(self, called: Called, facts: Mapping[str, Any], rest: Mapping[str, Any]):
+        self.called, self.rest = called, rest
+        self.dims: dict[str, Any]
+        self.dims, self.types = called.bind_names(facts)
+        self.numbers = {p: facts[argument] for _, argument, p in called.passed if is_number(facts.get(argument))}
+
+    def output(self, name: str, head: KernelHead, array: ArrayParameter) -> Output:
+        """Returns the output `name`, which a kernel with the signature `head` takes as `array`. Raises TileError `call`
+        if its type or shape does not follow."""
+        dtype = self.type_of(array.dtype, head)
+        shape = [self.extent(d, head) if isinstance(d, str) else d for d in array.dims]
+        if dtype is None or any(extent is None for extent in shape):
+            what = "shape" if dtype is not None else "type"
+            message = f"the {what} of the output '{name}' does not follow from the inputs"
+            hint = "pass it" if dtype is not None else f"pass it, or name its type: {array.dtype}=…"
+            raise TileError("call", array.loc, message, hint)
+        return Output(name, tuple(d for d in shape if d is not None), dtype.name)
+
+    def type_of(self, name: str, head: KernelHead) -> DType | None:
+        if name not in head.types:
+            return DTYPES.get(name)
+        if name not in self.types:
+            asked = self.rest.get(name)
+            if asked is not None and asked not in head.types[name]:
+                raise Misfit("type", None, f"'{name}' is one of {', '.join(head.types[name])}; not {asked}")
+            known = {each: found for each in head.types if each != name and (found := self.types.get(each)) is not None}
+            found = DTYPES.get(str(asked)) or self.called.set_types.get(name)
+            default = None if found else default_type(head.defaults.get(name), known, head.types[name])
+            if (found := found or DTYPES.get(default or "")) is None:
+                return None
+            self.types[name] = found
+        return self.types[name]
+
+    def extent(self, dim: str, head: KernelHead) -> Any:
+        """Returns the extent of a dim: an int, a symbol, or None if it does not follow."""
+        from dsl.runtime.expressions import ExpressionError, compile_expression
+
+        if dim in self.dims or dim not in head.rules:
+            return self.dims.get(dim)
+        self.dims[dim] = None  # ends a circle of rules
+        rule = head.rules[dim]
+        asked = names_in(rule) - self.types.keys() - DTYPES.keys() - WORDS.keys()
+        values = {name: value for name in asked if (value := self.value(name, head)) is not None}
+        if values.keys() == asked:
+            try:
+                extent: Any = compile_expression(to_tree(rule, dict.fromkeys(values), self.types)).evaluate(values)
+            except ExpressionError as error:
+                raise TileError("call", rule.loc, f"'{dim}' has no extent: {error}", "pass the output") from None
+            if isinstance(extent, bool | float) or (isinstance(extent, int) and extent < 0):
+                raise TileError("call", rule.loc, f"'{dim}' is a count; it would be {extent}", "other inputs")
+            self.dims[dim] = extent
+        return self.dims[dim]
+
+    def value(self, name: str, head: KernelHead) -> Any:
+        """Returns the value of a name in a declared extent, or None."""
+        if name in head.dims:
+            return self.extent(name, head)
+        if name in self.numbers or name in self.rest:
+            return self.numbers.get(name, self.rest.get(name))
+        default = head.defaults.get(name)
+        return None if default is None or names_in(default) else Numbers({})(default)
+
+
+def option_value(node: ast.Expr) -> Any:
+    try:
+        return Numbers({})(node)
+    except TileError:
+        return node.loc.text
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, bool | int | float)
+
+
 def expressions_of(line: Any) -> Iterator[ast.Expr]:
     """Yields the expressions in a step of a dispatch, except arguments that a launch passes on unchanged."""
     if isinstance(line, ast.Launch):
@@ -199,7 +316,7 @@ def deciding_names(program: Program, kernel: str) -> set[str]:
     """Returns the names that decide how a kernel is compiled and launched. These names occur in the kernel's schedules,
     the defaults of its constants, its grid or its asserts."""
     node = program.kernels[kernel]
-    nodes = [c.default for c in node.constants if c.default is not None]
+    nodes = [c.default for c in node.constants if c.default is not None and c.types is None]
     for each in ast.walk(node.body):
         if isinstance(each, ast.Grid):
             nodes += each.extents

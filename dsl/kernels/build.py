@@ -258,9 +258,9 @@ class KernelBuilder(Tiles):
 
     def host_only(self, node: ast.Expr) -> bool:
         """Whether the host can evaluate an expression at launch. The host can evaluate numbers, dims, constants, scalar
-        parameters, and functions of numbers."""
+        parameters, types, and functions of numbers."""
         if isinstance(node, ast.Name):
-            return node.id in self.host_names or node.id in ("true", "false")
+            return node.id in self.host_names or node.id in ("true", "false") or node.id in DTYPES
         if isinstance(node, ast.Number):
             return True
         if isinstance(node, ast.Unary):

@@ -46,7 +46,7 @@ from dsl.text.tree import names_in
 from dsl.values.arithmetic import pow2_divisor
 from dsl.values.bindings import Absent, Table, Tensor
 from dsl.values.fast_math import void_uncalled
-from dsl.values.numbers import Numbers
+from dsl.values.numbers import Numbers, default_type
 from dsl.values.table import Builtin, find
 from dsl.values.trees import to_tree
 
@@ -300,14 +300,17 @@ class _Variant:
             raise TileError("name", None, f"kernel '{self.kernel.name}' has no constant '{name}'", closest(name, known))
 
     def _types(self) -> dict[str, DType]:
-        out = {}
+        out: dict[str, DType] = {}
         for constant in self.kernel.constants:
             if constant.types is None:
                 continue
             for name in constant.types:
                 if name not in DTYPES:
                     raise TileError("type", constant.loc, f"unknown type '{name}'", closest(name, DTYPES))
-            chosen = self.request.types.get(constant.name, constant.types[0])
+            # The default is evaluated also where it is not needed, since a mistake in it is one of the file.
+            default = default_type(constant.default, out, constant.types)
+            # Without arrays and without a default, as in `m.compile(…)`, the first alternative is as good as another.
+            chosen = self.request.types.get(constant.name, default or constant.types[0])
             if chosen not in constant.types:
                 choices = ", ".join(constant.types)
                 raise TileError("type", constant.loc, f"'{constant.name}' is one of {choices}; not {chosen}")

@@ -9,7 +9,7 @@ The operation `same` compares values exactly: 0.0 differs from -0.0, and NaN equ
 `nan` represent these floats, which JSON lacks.
 
 Integers have 64 bits, and overflow is an error. The quotient `/` of two integers must be an integer. `//` and `%` round
-down.
+down. In place of an integer, a symbol of a tracer such as torch's SymInt may be given.
 
     >>> compile_expression(["cdiv", "rows", 4]).evaluate({"rows": 10})
     3
@@ -51,16 +51,21 @@ class Expression(Struct, frozen=True):
 
 
 def _exact_divide(a: Number, b: Number) -> Number:
-    if isinstance(a, int) and isinstance(b, int):
+    if is_integer(a) and is_integer(b):
         if a % b:
             raise ExpressionError(f"{a} / {b} is not exact")
         return a // b
     return a / b
 
 
+def is_integer(value: Any) -> bool:
+    """Returns whether a value is an integer, or stands for one, as a symbol of torch's tracers does."""
+    return isinstance(value, int) or (hasattr(type(value), "__index__") and not hasattr(value, "shape"))
+
+
 def _integers(name: str, *values: Number) -> None:
     for value in values:
-        if not isinstance(value, int):
+        if not is_integer(value):
             raise ExpressionError(f"{name} takes integers, not {value!r}")
 
 
@@ -152,7 +157,8 @@ def _checked(value: Number) -> Number:
     if isinstance(value, float):
         if not math.isfinite(value):
             raise ExpressionError("a value that is not finite")
-    elif not -INT_LIMIT <= value < INT_LIMIT:
+    # The size of a symbol is checked when it has a value: at the launch.
+    elif isinstance(value, int) and not -INT_LIMIT <= value < INT_LIMIT:
         raise ExpressionError(f"{value} does not fit in 64 bits")
     return value
 
@@ -199,8 +205,8 @@ def compile_expression(tree: Tree) -> Expression:
 
 def _name(name: str) -> Closure:
     def read(values: Mapping[str, Number]) -> Number:
-        value = values.get(name)
-        if not isinstance(value, (bool, int, float)):
+        value: Any = values.get(name)
+        if not isinstance(value, (bool, int, float)) and not is_integer(value):
             raise ExpressionError(f"{name} has no value" if value is None else f"{name} is no number: {value!r}")
         return value
 

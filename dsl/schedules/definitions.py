@@ -138,7 +138,7 @@ def said_with_defaults(program: Program, kernel: str, schedule: str | None) -> S
     constant replaces the default, and its expression may read the default."""
     said = Said() if schedule is None else said_by(program, kernel, program.schedule(kernel, schedule))
     for constant in program.kernel(kernel).constants:
-        if constant.default is not None:
+        if constant.default is not None and constant.types is None:
             default = Definition(constant.name, constant.loc, [constant.default])
             written = said.definitions.get(constant.name)
             said.definitions[constant.name] = default if written is None else written.over(default)

@@ -25,7 +25,8 @@ class ArrayParameter(Struct, frozen=True):
 
 class KernelHead(Struct, frozen=True, eq=False):
     """The parameters of a kernel, by kind and name. `types` maps each type parameter to its alternatives. `constants`
-    contains the names of the constants that are not type parameters. `dims` is in the order of first use."""
+    contains the names of the constants that are not type parameters. `dims` is in the order of first use. `defaults`
+    maps constants and type parameters to their defaults, and `rules` maps dims to their declared extents."""
 
     name: str
     names: tuple[str, ...]
@@ -35,6 +36,8 @@ class KernelHead(Struct, frozen=True, eq=False):
     types: dict[str, list[str]]
     constants: frozenset[str]
     dims: tuple[str, ...]
+    defaults: dict[str, ast.Expr]
+    rules: dict[str, ast.Expr]
 
     def widths(self, absent: Collection[str]) -> set[str]:
         """Returns the dims that decide how wide a memory access can be. `absent` contains the optional tensors that the
@@ -61,6 +64,7 @@ def head_of(kernel: ast.KernelDef) -> KernelHead:
             dims = tuple(map(extent, p.type.dims))
             arrays[p.name] = ArrayParameter(p.name, p.type.dtype, dims, p.type.strided, p.type.optional, p.loc)
     axes = [array.dims for array in arrays.values()]
+    rules = [p.type.rules for p in kernel.params if isinstance(p.type, ast.TensorAnnotation)]
     return KernelHead(
         kernel.name,
         tuple(p.name for p in kernel.params),
@@ -70,4 +74,6 @@ def head_of(kernel: ast.KernelDef) -> KernelHead:
         {c.name: c.types for c in kernel.constants if c.types is not None},
         frozenset(c.name for c in kernel.constants if c.types is None),
         tuple(dict.fromkeys(d for dims in axes for d in dims if isinstance(d, str))),
+        {c.name: c.default for c in kernel.constants if c.default is not None},
+        {dim: rule for each in rules for dim, rule in each.items()},
     )

@@ -359,7 +359,7 @@ class _Builder(Transformer):
         return ast.ConstantParameter(self._at(c[0]), str(c[0]))
 
     def const_in(self, c: list) -> ast.ConstantParameter:
-        return ast.ConstantParameter(self._span(c), str(c[0]), types=_alternatives(c[1]))
+        return ast.ConstantParameter(self._span(c), str(c[0]), types=_alternatives(c[1]), default=c[2])
 
     def const_default(self, c: list) -> ast.ConstantParameter:
         return ast.ConstantParameter(self._span(c), str(c[0]), default=c[1])
@@ -375,13 +375,30 @@ class _Builder(Transformer):
         if word is not None and word != "strided":
             raise TileError("syntax", self._at(word), f"unknown tensor property '{word}'", "known: strided")
         loc = self._at(dtype).to(dims[-1].loc)
-        return ast.TensorAnnotation(loc, str(dtype), dims, word is not None, optional is not None)
+        rules = {dim.name: dim.value for dim in dims if isinstance(dim, ast.RuledDim)}
+        if rules and optional is not None:
+            message = "an optional tensor declares no extents: without it, its dims have no values"
+            raise TileError("syntax", loc, message, "declare the extent at a tensor that is always given")
+        names = [ast.Name(dim.loc, dim.name) if isinstance(dim, ast.RuledDim) else dim for dim in dims]
+        return ast.TensorAnnotation(loc, str(dtype), names, word is not None, optional is not None, rules)
+
+    def ruled(self, c: list) -> ast.RuledDim:
+        return ast.RuledDim(self._span(c), str(c[0]), c[1])
 
     def param(self, c: list) -> ast.KernelParameter:
         return ast.KernelParameter(self._at(c[0]), str(c[0]), c[1])
 
     def kernel(self, c: list) -> ast.KernelDef:
-        return ast.KernelDef(self._at(c[0]), str(c[0]), c[1] or [], c[2] or [], c[3])
+        name, params, constants, body = str(c[0]), c[1] or [], c[2] or [], c[3]
+        # A launch checks a declared extent as it checks an assert. The grid stays the first statement.
+        checks = [
+            ast.Assert(dim.loc, ast.Compare(dim.loc, ["=="], [dim, p.type.rules[dim.id]]), None)
+            for p in params
+            if isinstance(p.type, ast.TensorAnnotation)
+            for dim in p.type.dims
+            if isinstance(dim, ast.Name) and dim.id in p.type.rules
+        ]
+        return ast.KernelDef(self._at(c[0]), name, params, constants, [*body[:1], *checks, *body[1:]])
 
     def def_(self, c: list) -> ast.Def:
         return self._nested(ast.Def(self._at(c[0]), str(c[0]), _names(c[1]), c[2] or [], c[3]), *c[3])

@@ -163,7 +163,8 @@ class While(Node):
 
 class ConstantParameter(Node):
     """A constant after the `;` of a parameter list: `NAME`, `NAME = default`, or the type parameter
-    `NAME in f16|f32`."""
+    `NAME in f16|f32`. The default of a type parameter, `NAME in f16|f32 = TYPE`, is its type where no array of the call
+    has one."""
 
     name: str
     types: list[str] | None = None
@@ -184,10 +185,20 @@ Statement = Union[Assign, ExprStatement, Return, Grid, Assert, Shared, If, For, 
 
 
 class TensorAnnotation(Node):
+    """The type of a tensor parameter. `rules` holds the extents that are declared, as in `f32[n = m - 2]`."""
+
     dtype: str
     dims: list[Expr]
     strided: bool = False
     optional: bool = False
+    rules: dict[str, Expr] = field(default_factory=dict)
+
+
+class RuledDim(Node):
+    """The dim `n = m - 2` of a tensor parameter, until the tensor's type is made of it."""
+
+    name: str
+    value: Expr
 
 
 class ScalarType(Node):

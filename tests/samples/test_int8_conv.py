@@ -305,8 +305,9 @@ def test_what_does_not_fit_is_refused(emulated):
     with pytest.raises(dsl.TileError, match="literal dim 32"):
         x = np.zeros((1, 2, 6, 5, 16), np.int8)  # blocks of 16 channels
         emulated.conv2d(good[0], x, *good[2:])
-    with pytest.raises(dsl.TileError, match="requires p =="):
+    with pytest.raises(dsl.TileError, match="this assertion does not hold") as caught:
         emulated.conv2d(*good[:9], 2, *good[10:])  # another stride
+    assert caught.value.loc.text == "p = (h + 2 * ph - dh * (r - 1) - 1) // sh + 1"
     with pytest.raises(dsl.TileError, match="requires cb % cg"):
         x = np.zeros((1, 3, 6, 5, 32), np.int8)
         emulated.conv2d(good[0], x, *good[2:])

@@ -285,6 +285,9 @@ def test_the_place_of_nothing_is_refused(modules: Modules, device: str) -> None:
         m.arg_axis(np.empty((2, 3), np.int64), np.empty((2, 0, 3), np.float32))
 
 
-def test_the_type_of_the_result_is_the_callers(modules: Modules, device: str) -> None:
-    with pytest.raises(dsl.TileError, match="the type of the output 'y' does not follow from the inputs"):
-        modules(device).rows(np.zeros((2, 3), np.float32))
+def test_the_type_of_the_result_is_the_callers_or_that_of_sums(modules: Modules, device: str) -> None:
+    m, x = modules(device), np.full((2, 3), 2, np.int8)
+    for y, dtype in ((m.rows(x), np.int32), (m.rows(x, R="s64"), np.int64), (m.rows(x.astype(np.float16)), np.float32)):
+        assert y.dtype == dtype and (y == 6).all()
+    places = m.arg_rows(x.astype(np.float32))
+    assert places.dtype == np.int64 and (places == 0).all()

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
+from inspect import Signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from dsl.calls.arguments import check_kinds, class_of, facts_of, in_words, order, plain_number
+from dsl.calls.agreement import check_agreement, has_symbols
+from dsl.calls.arguments import check_kinds, class_of, facts_of, in_words, order, plain_number, shape_facts
 from dsl.calls.called import Called
-from dsl.calls.plan import BoundPlan, Plan
+from dsl.calls.plan import BoundPlan, Output, Plan
 from dsl.calls.short_way import MOST_WAYS, short_way
+from dsl.calls.signature import CallSignature, documentation, signature_of
 from dsl.kernels.compile import Compiled
 from dsl.kernels.plugin_files import load_plugins
 from dsl.kernels.variant import Request, Variant, stride_class
@@ -307,11 +310,60 @@ class ModuleFunction:
         self.module, self.name = module, name
         self.called = module.program.once(Called, name)
         self.params = self.called.params
+        self.__name__ = self.__qualname__ = name
+        self.__doc__ = f"{name}({', '.join(self.params)})\n\n{documentation(self.called)}"
         self._plans = CallClasses[BoundPlan]()
         self._ways = self._plans.ways
 
     def __repr__(self) -> str:
         return f"<{self.name}({', '.join(self.params)}) of {self.module.program.source.name}>"
+
+    @cached_property
+    def signature(self) -> CallSignature:
+        """The parameters in their order, with their kinds, types and dims, and whether kernels write them.
+        `signature.python` is an `inspect.Signature`."""
+        return signature_of(self.called)
+
+    @property
+    def __signature__(self) -> Signature:
+        return self.signature.python
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        """The names of the arrays that a call may write: its outputs, and arrays that it changes in place."""
+        return self.signature.writes
+
+    def outputs(self, *arguments: Any, **named: Any) -> tuple[Output, ...]:
+        """Returns the outputs that a call with these arguments would make, each with `name`, `shape` and `dtype`.
+        Nothing is allocated, compiled or launched.
+
+        An array may be given as any object with a `shape` and a `dtype`, as an Output of another function, or as text
+        such as "f16[8, 100]". Extents may be symbols such as torch's SymInt. Raises the call's own errors about names,
+        kinds, ranks, types and dims, and about lines `require` and `assert` that no schedule decides
+        (`dsl/calls/agreement.py`)."""
+        described = {name: shape_facts(value) if name in self.params else value for name, value in named.items()}
+        given, rest = self.order(tuple(map(shape_facts, arguments)), described)
+        return self.outputs_of(given, rest)
+
+    def outputs_of(
+        self, given: Mapping[str, Any], rest: Mapping[str, Any], also: Collection[str] = ()
+    ) -> tuple[Output, ...]:
+        """Like `outputs`, for arguments by parameter and other named values. `also` names optional outputs that the
+        call makes, too."""
+        check_kinds(self.called, given)
+        constants = {name: value for name, value in rest.items() if name != "schedule"}
+        self.check_constants(self.called.split(constants)[0])
+        facts = facts_of(self.called, given)
+        found = self.called.outputs(facts, rest, also)
+        check_agreement(self.called, facts, rest)
+        facts |= {output.name: output.facts for output in found}
+        if any(head.rules for head, _, _ in self.called.passed):  # conditions on extents that follow from these
+            check_agreement(self.called, facts, rest)
+        planner = self.planner(facts, **rest)
+        planner.check_schedule()
+        if self.called.dispatch is not None and not has_symbols(facts):
+            planner.start(self.called.dispatch)
+        return tuple(found)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         # Most calls repeat one of the last calls. Repeating a call (`short_way.py`) takes 3 us of Python. Planning the

@@ -3,6 +3,7 @@ collects the facts that planning needs."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Mapping
 from itertools import combinations, takewhile
 from typing import Any, SupportsFloat
@@ -11,9 +12,12 @@ from dsl.calls.binding import BoundArguments
 from dsl.calls.called import Called, read_in_order
 from dsl.kernels.variant import stride_class
 from dsl.lowering.ir.location import TileError
+from dsl.lowering.ir.types import DTYPES
 from dsl.lowering.known.facts import most_elements
 from dsl.runtime.numbers import as_float, exact_key, is_masked, item_of, plain
-from dsl.values.facts import ArrayFacts
+from dsl.values.facts import UNKNOWN, ArrayFacts, Unknown
+
+SHAPE_TEXT = re.compile(r"(\w+)\[([\d, ]*)\]")
 
 
 def order(
@@ -36,7 +40,7 @@ def order(
             raise ambiguous(called, fitting)
         found = fitting or found
     if not found and makes_outputs and count + len(by_name):
-        outputs = len(list(takewhile(lambda p: p in called.accesses[0], required)))
+        outputs = sum(p in called.leading for p in required)
         takes = f"it takes {', '.join(called.params)}"
         raise TileError("call", None, f"{called.name} needs '{required[outputs + count]}'", takes)
     taken = found[0] if found else read_in_order(free, set(free) - set(required), count)
@@ -76,14 +80,15 @@ def fits(called: Called, given: Mapping[str, Any]) -> bool:
         if name not in called.heads or (value is None and name in called.optional):
             continue
         head, array = called.heads[name], called.array(name)
-        if (array is not None) != is_array(value):
+        if (array is not None) != (is_array(value) or isinstance(value, ArrayFacts)):
             return False
         if array is not None:
             try:
-                bound.setdefault(head.name, BoundArguments()).array(head, array, array_facts(value))
+                bound.setdefault(head.name, BoundArguments()).shape(head, array, array_facts(value))
             except TileError:
                 return False
     known = {d for each in bound.values() for d in each.dims}
+    known |= {d for head, _, _ in called.passed for d in head.rules}
     missing = [called.array(n) for n in called.params if n not in given and n not in called.optional]
     return all(
         array is not None and all(isinstance(d, int) or (d is not None and d in known) for d in array.dims)
@@ -110,9 +115,9 @@ def facts_of(called: Called, given: Mapping[str, Any]) -> dict[str, Any]:
 
     out: dict[str, Any] = {}
     for name, value in given.items():
-        if value is None:
-            out[name] = None
-        elif is_array(value):
+        if value is None or value is UNKNOWN:
+            out[name] = value
+        elif is_array(value) or isinstance(value, ArrayFacts):
             out[name] = array_facts(value, name in called.strided)
         else:
             out[name] = tuple(value) if isinstance(value, list | tuple) else plain_number(value)
@@ -138,6 +143,8 @@ def kind_of(value: Any) -> Hashable:
 
 def array_facts(value: Any, strided: bool = False) -> ArrayFacts:
     """Returns the facts about an array of any framework. Strides are recorded only if `strided`."""
+    if isinstance(value, ArrayFacts):
+        return value
     from dsl.runtime import describe
 
     array = describe(value)
@@ -148,13 +155,29 @@ def array_facts(value: Any, strided: bool = False) -> ArrayFacts:
     return ArrayFacts(tuple(array.shape), array.dtype, pointer_class(array.pointer), strides, is_far)
 
 
+def shape_facts(value: Any) -> Any:
+    """Returns the ArrayFacts of what stands for an array: an array of any framework, anything else with a `shape` and a
+    `dtype`, or a text such as "f16[8, 100]". Extents may be symbols. No memory is looked at, so an array without any
+    will do, such as torch's meta tensors. A number that is a symbol becomes UNKNOWN. Other values are returned as they
+    are. Raises LaunchError `array` for an element type that the language lacks."""
+    if isinstance(value, str) and (match := SHAPE_TEXT.fullmatch(value)):
+        return ArrayFacts(tuple(map(int, match[2].split(",") if match[2].strip() else ())), match[1])
+    if not (hasattr(value, "shape") and hasattr(value, "dtype")):
+        is_symbol = not isinstance(value, bool | int | float) and hasattr(value, "node")
+        return UNKNOWN if is_symbol else value
+    from dsl.runtime.frameworks.framework import dtype_name
+
+    name = getattr(value.dtype, "name", None) or str(value.dtype).rpartition(".")[2]
+    return ArrayFacts(tuple(value.shape), name if name in DTYPES else dtype_name(value, name))
+
+
 def check_kinds(called: Called, given: Mapping[str, Any]) -> None:
     """Raises TileError `call` if an argument's kind (array, number or table) differs from the parameter's kind."""
     from dsl.runtime import is_array
 
     for name, value in given.items():
         # Most arguments are arrays. Their facts are checked when a kernel is bound.
-        if value is not None and not is_array(value):
+        if value is not None and not is_array(value) and not isinstance(value, ArrayFacts | Unknown):
             check_kind(called, name, value)
 
 

@@ -9,7 +9,7 @@ may come from another compiler."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import chain, combinations, islice
 from typing import Any
 
@@ -51,6 +51,15 @@ class BoundArguments(Struct):
     def array(self, head: KernelHead, p: ArrayParameter, facts: ArrayFacts) -> None:
         """Binds one tensor. Raises Misfit 'shape' or 'type' if the tensor conflicts with the signature or with a tensor
         bound earlier."""
+        self.shape(head, p, facts)
+        self.align[p.name] = facts.align
+        if p.strided:
+            # The arrays of examples have no strides. They are row-major.
+            self.strides[p.name] = stride_class(facts.strides or row_major(facts.shape))
+            self.far |= {p.name} if facts.is_far else set()
+
+    def shape(self, head: KernelHead, p: ArrayParameter, facts: ArrayFacts) -> None:
+        """Binds the dims and the type of one tensor. The extents may be symbols. Raises like `array`."""
         check_array(head, p, facts)
         for dim, extent in zip(p.dims, facts.shape, strict=True):
             if isinstance(dim, str):
@@ -67,11 +76,6 @@ class BoundArguments(Struct):
                 raise Misfit("type", p.loc, f"{known}, and {facts.dtype} in '{p.name}'")
         elif p.dtype != facts.dtype:
             raise Misfit("type", p.loc, f"'{p.name}' is {p.dtype}; the array is {facts.dtype}", "convert the array")
-        self.align[p.name] = facts.align
-        if p.strided:
-            # The arrays of examples have no strides. They are row-major.
-            self.strides[p.name] = stride_class(facts.strides or row_major(facts.shape))
-            self.far |= {p.name} if facts.is_far else set()
 
     def constants(self, head: KernelHead, given: Mapping[str, Any]) -> None:
         """Sets the type parameters that the caller gives by name. Raises Misfit 'type' if the arrays have another
@@ -95,22 +99,24 @@ def check_array(head: KernelHead, p: ArrayParameter, facts: ArrayFacts) -> None:
         raise Misfit("type", p.loc, f"'{p.name}' is {facts.dtype}; '{p.dtype}' is one of {choices}")
 
 
-def bind(head: KernelHead, arguments: Mapping[str, Any]) -> BoundArguments:
-    """Binds the arguments of a kernel. `arguments` maps each parameter to ArrayFacts, a number, a table or None. Raises
-    TileError or Misfit."""
+def bind(
+    head: KernelHead, arguments: Mapping[str, Any], array: Callable[..., None] = BoundArguments.array
+) -> BoundArguments:
+    """Binds the arguments of a kernel. `arguments` maps parameters to ArrayFacts, a number, a table or None. Those that
+    it lacks are not checked. `array` binds a tensor. Raises TileError or Misfit."""
     try:
-        return _bind(head, arguments)
+        return _bind(head, arguments, array)
     except Misfit as error:
         # The search for another order runs only after an error, so that a call that fits does not pay for the search.
-        hint = in_another_order(head, arguments)
+        hint = in_another_order(head, arguments, array)
         if hint is None:
             raise
         raise Misfit(error.code, error.loc, error.message, hint) from None
 
 
-def in_another_order(head: KernelHead, arguments: Mapping[str, Any]) -> str | None:
+def in_another_order(head: KernelHead, arguments: Mapping[str, Any], array: Callable[..., None]) -> str | None:
     """Searches for two or three arrays that fit after changing places. Returns a hint with that order, or None."""
-    given = [name for name in head.arrays if isinstance(arguments[name], ArrayFacts)]
+    given = [name for name in head.arrays if isinstance(arguments.get(name), ArrayFacts)]
     threes = ((a, *rest) for a, b, c in combinations(given, 3) for rest in ((b, c), (c, b)))
     for ring in islice(chain(combinations(given, 2), threes), MOST_ORDERS):
         moved = dict(zip(ring, (*ring[1:], ring[0]), strict=True))
@@ -118,7 +124,7 @@ def in_another_order(head: KernelHead, arguments: Mapping[str, Any]) -> str | No
         if all(arguments[name] == arguments[taken] for name, taken in moved.items()):
             continue
         try:
-            _bind(head, {**arguments, **{name: arguments[taken] for name, taken in moved.items()}})
+            _bind(head, {**arguments, **{name: arguments[taken] for name, taken in moved.items()}}, array)
         except TileError:
             continue
         fitting = ", ".join(f"as '{name}' what is given as '{taken}'" for name, taken in moved.items())
@@ -126,21 +132,23 @@ def in_another_order(head: KernelHead, arguments: Mapping[str, Any]) -> str | No
     return None
 
 
-def _bind(head: KernelHead, arguments: Mapping[str, Any]) -> BoundArguments:
+def _bind(head: KernelHead, arguments: Mapping[str, Any], bind_array: Callable[..., None]) -> BoundArguments:
     bound = BoundArguments()
     for name in head.names:
+        if name not in arguments:
+            continue
         value = arguments[name]
         if (array := head.arrays.get(name)) is not None:
             if value is None:
                 bound.absent.add(name)
             elif isinstance(value, ArrayFacts):
-                bound.array(head, array, value)
+                bind_array(bound, head, array, value)
             else:
                 message = f"'{name}' of '{head.name}' is an array; got {described(value)}"
                 hint = "[0, 64].to(s32) makes an array of numbers" if isinstance(value, list | tuple) else None
                 # One array parameter got a number and one scalar got an array. Probably the order of the arguments is
                 # wrong.
-                if any(isinstance(arguments[each], ArrayFacts) for each in head.scalars):
+                if any(isinstance(arguments.get(each), ArrayFacts) for each in head.scalars):
                     hint = IN_ORDER
                 raise TileError("call", array.loc, message, hint)
         elif (scalar := head.scalars.get(name)) is not None:
@@ -149,7 +157,7 @@ def _bind(head: KernelHead, arguments: Mapping[str, Any]) -> BoundArguments:
                 bound.scalars[name] = value
             elif isinstance(value, ArrayFacts) or value is None:
                 message = f"'{name}' of '{head.name}' is a scalar; got {described(value)}"
-                is_moved = any(isinstance(arguments[each], bool | int | float) for each in head.arrays)
+                is_moved = any(isinstance(arguments.get(each), bool | int | float) for each in head.arrays)
                 raise TileError("call", scalar.loc, message, IN_ORDER if is_moved else None)
     return bound
 

@@ -92,6 +92,12 @@ class Output(Struct, frozen=True):
         """The facts about the array that planning needs. New arrays are aligned to 16 bytes."""
         return ArrayFacts(self.shape, self.dtype)
 
+    def empty_like(self, x: Any) -> Any:
+        """Allocates the array, with the framework, the device and the stream of the array `x`."""
+        from dsl.runtime import empty_like
+
+        return empty_like(x, self.shape, self.dtype)
+
 
 class Plan(Struct):
     """The launches for one class of calls, and the reasons for choosing them."""
@@ -118,12 +124,11 @@ class BoundPlan:
     def make_outputs(self, given: dict[str, Any]) -> Any:
         """Allocates the outputs that the caller left out, and adds them to `given`. They use the framework and device
         of the first given array. Returns this first array, which `finish_like` needs."""
-        from dsl.runtime import empty_like, is_array
+        from dsl.runtime import is_array
 
         like = next(v for v in given.values() if v is not None and is_array(v))
         for output in self.outputs:
-            # `empty_like` uses the framework, the device and the stream of its argument.
-            given[output.name] = empty_like(like, output.shape, output.dtype)
+            given[output.name] = output.empty_like(like)
         return like
 
     def launch(self, given: Mapping[str, Any]) -> None:

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from dsl.runtime.errors import FindingError as FindingError
     from dsl.runtime.errors import LaunchError as LaunchError
 
+__version__ = "0.2.0"
+
 HOME = {
     "CompiledKernel": "dsl.calls.api",
     "DeviceError": "dsl.runtime.errors",
@@ -69,3 +71,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'dsl' has no attribute {name!r}")
     with garbage.imports():
         return getattr(import_module(HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*HOME, *(name for name in globals() if name.startswith("__"))])

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from inspect import Signature
+from operator import getitem
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +15,7 @@ from msgspec.structs import replace
 from dsl.calls.agreement import check_agreement, has_symbols
 from dsl.calls.arguments import check_kinds, class_of, facts_of, in_words, order, plain_number, shape_facts
 from dsl.calls.called import Called
+from dsl.calls.origin import Origin, origin_of
 from dsl.calls.plan import BoundPlan, Output, Plan
 from dsl.calls.short_way import MOST_WAYS, short_way
 from dsl.calls.signature import CallSignature, documentation, signature_of
@@ -115,8 +118,23 @@ class Module:
             function = self._functions[name] = ModuleFunction(self, name)
         return function
 
+    def __copy__(self) -> Module:
+        """Returns a module of the same text with variants, plans and workspaces of its own."""
+        return Module(self.program, self.device, self._arch_asked, self.strict_bounds, dict(self.asked.options))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Module:
+        return memo.setdefault(id(self), copy(self))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        options = self.device, self._arch_asked, self.strict_bounds, dict(self.asked.options)
+        return module_from, (origin_of(self.program), *options)
+
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self.program.dispatches, *self.program.kernels]
+
+    @property
+    def _arch_asked(self) -> str | None:
+        return None if self._asked is None else self._asked.arch
 
     @property
     def arch(self) -> str:
@@ -194,6 +212,7 @@ class Module:
     def variant(self, request: Request, **options: Any) -> CompiledKernel:
         """Compiles the kernel of a request. Equivalent requests share one compiled kernel."""
         kernel = self.variants.kernel(self.as_asked(request), **options)
+        kernel.options = options
         self.asked.note(kernel.compiled.variant.function.choices)
         return kernel
 
@@ -266,7 +285,9 @@ class CompiledKernel:
     def __init__(self, compiled: Compiled, device: str, program: Program):
         from dsl.runtime import Kernel
 
-        self.compiled, self.program = compiled, program
+        self.compiled, self.program, self.device = compiled, program, device
+        self.options: dict[str, Any] = {}
+        """The compiler's options under which it was compiled."""
         self.kernel = Kernel(compiled.ptx, device=device)
         self.llvm, self.ptx, self.header = compiled.llvm, compiled.ptx, compiled.header
         self.bind, self.grid, self.check_numbers = self.kernel.bind, self.kernel.grid, self.kernel.check_numbers
@@ -275,6 +296,17 @@ class CompiledKernel:
 
     def __repr__(self) -> str:
         return f"<CompiledKernel {self.compiled.header.label} for {self.compiled.header.arch}>"
+
+    def __copy__(self) -> CompiledKernel:
+        made = CompiledKernel(self.compiled, self.device, self.program)
+        made.options = self.options
+        return made
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> CompiledKernel:
+        return memo.setdefault(id(self), copy(self))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return kernel_from, (origin_of(self.program), self.device, self.compiled.variant.request, self.options)
 
     def _repr_html_(self) -> str:
         from dsl.calls.shown import kernel_page
@@ -317,6 +349,9 @@ class ModuleFunction:
 
     def __repr__(self) -> str:
         return f"<{self.name}({', '.join(self.params)}) of {self.module.program.source.name}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return getitem, (self.module, self.name)
 
     @cached_property
     def signature(self) -> CallSignature:
@@ -481,3 +516,15 @@ class ModuleFunction:
                     failure = error
             else:
                 raise failure
+
+
+def module_from(
+    origin: Origin, device: str, arch: str | None, strict_bounds: bool, choose: Mapping[str, str]
+) -> Module:
+    """Makes the module of a pickle."""
+    return Module(origin.program(), device, arch, strict_bounds, choose)
+
+
+def kernel_from(origin: Origin, device: str, request: Request, options: Mapping[str, Any]) -> CompiledKernel:
+    """Makes the compiled kernel of a pickle: compiles its request."""
+    return Module(origin.program(), device).variant(request, **options)

@@ -28,6 +28,7 @@ from dsl.lowering.ir.location import Errors, TileError, closest
 from dsl.lowering.ir.targets import Target, target
 from dsl.lowering.known.facts import most_elements
 from dsl.runtime.call_classes import CallClasses
+from dsl.runtime.untraced import is_traced, untraced
 from dsl.schedules import Points
 from dsl.text import tree as ast
 from dsl.text.heads import KernelHead
@@ -115,7 +116,8 @@ class Module:
             raise KeyError("; ".join(filter(None, [message, closest(name, known)])))
         function = self._functions.get(name)
         if function is None:
-            function = self._functions[name] = ModuleFunction(self, name)
+            made = untraced(ModuleFunction, (self, name), {}) if is_traced() else ModuleFunction(self, name)
+            function = self._functions[name] = made
         return function
 
     def __copy__(self) -> Module:
@@ -329,7 +331,10 @@ class CompiledKernel:
         return self.kernel.overlapping
 
     def __call__(self, *arguments: Any, **named: Any) -> None:
-        self.kernel(*arguments, **named)
+        if is_traced():
+            untraced(self.kernel, arguments, named)
+        else:
+            self.kernel(*arguments, **named)
 
 
 class ModuleFunction:
@@ -401,6 +406,8 @@ class ModuleFunction:
         return tuple(found)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
+        if is_traced():
+            return untraced(self, arguments, named)
         # Most calls repeat one of the last calls. Repeating a call (`short_way.py`) takes 3 us of Python. Planning the
         # call of a convolution takes 178 us, although the kernel itself takes only 10 us.
         for way in self._ways:

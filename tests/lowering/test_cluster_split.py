@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import dsl
+from dsl.kernels.compile import compile_variant
 from dsl.kernels.variant import Request
 from dsl.lowering.ir.location import TileError
 from dsl.lowering.passes import PASSES
@@ -15,6 +16,7 @@ from dsl.studies.verify import verify_kernel
 from dsl.text.program import parse_program
 from tests.compile_and_run import compile_kernel
 from tests.lowering.test_split import PRODUCT, kernel_of, operands
+from tests.random_directives.hopper_trying import request_of
 
 WGMMA = "TM, TN, TK, warps = {rows}, {columns}, 64, {warps}\n    instruction acc: wgmma"
 
@@ -309,3 +311,30 @@ def test_what_each_block_would_do() -> None:
     text = text.replace("    c[i : i + TM", '    print("{}", i)\n    c[i : i + TM')
     with pytest.raises(TileError, match="each of them would do 'print'"):
         kernel_of(text, operands(32, 16, 64))
+
+
+def test_a_tall_tile_that_blocks_share_is_refused_at_its_line() -> None:
+    """Warp groups would do it in parts of rows, and each block has a half of the columns."""
+    text = """
+kernel k(c: f16[m, n], a: f16[m, k], b: f16[k, n]):
+    grid cdiv(m, 384), cdiv(n, 32)
+    i, j, acc = block(0) * 384, block(1) * 32, zeros(f32[384, 32])
+    for p in range(0, k, 64):
+        part = dot(a[i : i + 384, p : p + 64], b[p : p + 64, j : j + 32])
+        acc = acc + part
+    c[i : i + 384, j : j + 32] = acc.to(f16)
+
+schedule s of k:
+    warps = 4
+    stage a, b: tma
+    instruction part: wgmma
+    split p: 2, cluster
+"""
+    module = dsl.parse(text, device="emulator", arch="sm_90a")
+    args = {
+        "c": np.zeros((384, 32), np.float16),
+        "a": np.ones((384, 128), np.float16),
+        "b": np.ones((128, 32), np.float16),
+    }
+    with pytest.raises(TileError, match="is not computed in parts"):
+        compile_variant(module.program, request_of(module, args), check=True)

@@ -88,11 +88,13 @@ def cut(function: Function, value: Value, axis: int, part: int) -> None:
 def _subjects(function: Function, said: Collection[str]) -> dict[str, Value]:
     """Returns the values that may be cut, by name: values in `subtile` lines, and accumulators of MMAs in loops."""
     found = {name: named[0] for name in said if (named := _named(function, name))}
+    given = {value for op in walk(function.body) if op.spec.acts == "exchanges" for value in op.operands}
     for loop in walk(function.body):
         if not loop.spec.control.counters:
             continue
         for total in loop.results:
-            if not total.name or total.name in found or len(total.tile.shape) != 2:
+            # Blocks of a cluster give each other parts of a tile: `split` has cut it.
+            if not total.name or total.name in found or len(total.tile.shape) != 2 or total in given:
                 continue
             is_cut = adds_products(loop) and _quarters(function, total) != total.shape
             if any(map(is_wgmma, loop.regions[0].ops)):

@@ -1,0 +1,153 @@
+"""Boxes that a load's mask cuts: TMA copies them whole, and threads set what the mask excludes to 0."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from dsl.lowering.ir.function import walk
+from dsl.lowering.ir.location import TileError
+from tests.compile_and_run import Kernel, compile_kernel, launch
+
+TEXT = """
+kernel product(c: {sum}[m, n], a: {type}[{dims_a}], b: {type}[{dims_b}], first: s32, last: s32; TM, TN, TK):
+    grid cdiv(m, TM), cdiv(n, TN)
+    i, j, low, high = block(0) * TM, block(1) * TN, first.to(index), last.to(index)
+    acc = zeros({sum}[TM, TN])
+    for p in range(0, k, TK):
+        of_a, of_b, row = {mask_a}, {mask_b}, i + arange(TM)
+        x = load({a}, mask=of_a{column_a})
+        y = load({b}, mask=of_b{column_b})
+        acc = dot({left}, {right}, acc)
+    c[i : i + TM, j : j + TN] = acc
+
+schedule s of product:
+    TM, TN, TK, warps = 64, 64, {tk}, 4
+    stage a, b: tma
+    instruction acc: wgmma
+"""
+ALL = "p + arange(TK) < k"
+ENDS, STARTS = "p + arange(TK) < high", "low <= p + arange(TK)"
+WINDOW = f"({ENDS}) & ({STARTS})"
+A = {"along": ("m, k", "a[i : i + TM, p : p + TK]", "[None, :]", "x"),
+     "across": ("k, m", "a[p : p + TK, i : i + TM]", "[:, None]", "x.T")}  # fmt: skip
+B = {"along": ("n, k", "b[j : j + TN, p : p + TK]", "[None, :]", "y.T"),
+     "across": ("k, n", "b[p : p + TK, j : j + TN]", "[:, None]", "y")}  # fmt: skip
+"""How operands lie in memory: along K or across it."""
+KINDS = {"f16": np.float16, "s8": np.int8, "e4m3": ml_dtypes.float8_e4m3fn}
+
+
+def text(a: str = "along", b: str = "across", masks: tuple[str, str] = (ALL, ENDS), type: str = "f16") -> str:
+    (dims_a, of_a, column_a, left), (dims_b, of_b, column_b, right) = A[a], B[b]
+    return TEXT.format(
+        type=type, sum="s32" if type == "s8" else "f32", tk=64 if type == "f16" else 128, mask_a=masks[0],
+        mask_b=masks[1], dims_a=dims_a, dims_b=dims_b, a=of_a, b=of_b, column_a=column_a, column_b=column_b,
+        left=left, right=right,
+    )  # fmt: skip
+
+
+def seen(mask: str, k: int, first: int, last: int) -> np.ndarray:
+    """The places along K that a mask includes."""
+    p = np.arange(k)
+    return {ALL: p < k, ENDS: p < last, STARTS: first <= p, WINDOW: (first <= p) & (p < last)}[mask]
+
+
+def arrays(
+    m: int, n: int, k: int, first: int, last: int, a: str = "along", b: str = "across",
+    masks: tuple[str, str] = (ALL, ENDS), type: str = "f16",
+) -> tuple[dict[str, Any], np.ndarray]:  # fmt: skip
+    """The arguments, with NaN in place of what masks exclude, and the product."""
+    random, kind = np.random.default_rng(m + n + k), KINDS[type]
+    x, y = (random.integers(-8, 8, shape).astype(kind) for shape in ((m, k), (n, k)))
+    of_x, of_y = (np.broadcast_to(seen(mask, k, first, last), z.shape) for mask, z in zip(masks, (x, y), strict=True))
+    wanted = np.where(of_x, x.astype(float), 0) @ np.where(of_y, y.astype(float), 0).T
+    other = np.array(99 if type == "s8" else np.nan).astype(kind)
+    x, y = np.where(of_x, x, other), np.where(of_y, y, other)
+    x, y = (np.ascontiguousarray(z.T) if lies == "across" else z for z, lies in ((x, a), (y, b)))
+    return {
+        "c": np.zeros((m, n), np.int32 if type == "s8" else np.float32),
+        "a": x,
+        "b": y,
+        "first": first,
+        "last": last,
+    }, wanted
+
+
+def clearing(kernel: Kernel) -> list[str]:
+    """The names of tiles that threads clear in a loop, for each loop with products."""
+    loops = [op.regions[0] for op in walk(kernel.variant.function.body) if op.spec.control.counters]
+    loops = [body for body in loops if any(op.spec.product for op in walk(body))]
+    stores = [[op for op in body.ops if op.name == "store" and op.attrs.get("clears")] for body in loops]
+    return [" ".join(sorted({store.operands[0].name or "" for store in each})) for each in stores]
+
+
+def check(
+    source: str, *lines: str, shape: tuple[int, int, int] = (64, 64, 256), first: int = 70, last: int = 150, **more: Any
+) -> Kernel:
+    args, wanted = arrays(*shape, first, last, **more)
+    kernel = compile_kernel(source + "".join(f"    {line}\n" for line in lines), args, arch="sm_90a")
+    launch(kernel, args)
+    np.testing.assert_allclose(args["c"].astype(float), wanted)
+    return kernel
+
+
+OPERANDS: dict[str, dict[str, Any]] = {
+    "the right one": {},
+    "the left one, along K": {"masks": (ENDS, ALL)},
+    "the left one, across K": {"a": "across", "masks": (WINDOW, ALL)},
+    "both": {"b": "along", "masks": (ENDS, ENDS)},
+    "both, in opposite iterations": {"a": "across", "masks": (STARTS, ENDS)},
+    "bytes": {"type": "s8", "b": "along", "masks": (ENDS, ENDS)},
+    "bytes that threads load": {"type": "e4m3", "a": "across", "b": "along", "masks": (STARTS, ENDS)},
+}
+
+
+@pytest.mark.parametrize("case", OPERANDS)
+def test_products_leave_out_what_masks_exclude(case: str) -> None:
+    more = OPERANDS[case]
+    shape = (64, 64, 256 if more.get("type", "f16") == "f16" else 512)
+    kernel = check(text(**more), shape=shape, **more)
+    cut = [name for name, mask in zip(("sa", "sb"), more.get("masks", (ALL, ENDS)), strict=True) if mask is not ALL]
+    assert {name for each in clearing(kernel) for name in each.split()} == {*cut}
+    assert clearing(kernel).count("") == 2  # the loop over tiles, and one over K
+
+
+LINES = {
+    "persistent": (("persistent 1",), (200, 136, 256)),
+    "one stage": (("pipeline p: 1",), (64, 64, 256)),
+    "shared among blocks": (("split p: 2",), (64, 64, 512)),
+    "in equal shares": (("split p: stream",), (128, 64, 512)),
+    "a cluster": (("cluster 2",), (256, 64, 256)),
+    "mma.sync": (("instruction acc: mma.sync",), (64, 64, 256)),
+    "masks for all": (("choose pass.peel: off",), (64, 64, 256)),
+}
+
+
+@pytest.mark.parametrize("more", LINES)
+def test_a_window_of_k(more: str) -> None:
+    masks, (lines, shape) = (ALL, WINDOW), LINES[more]
+    source = text(masks=masks)
+    if more == "mma.sync":
+        source, lines = source.replace("acc: wgmma", "acc: mma.sync"), ()
+    check(source, *lines, shape=shape, masks=masks)
+
+
+@pytest.mark.parametrize(("first", "last"), [(0, 0), (-3, 1000), (300, 400), (200, 100), (255, 256)])
+def test_windows_may_have_no_element_or_all(first: int, last: int) -> None:
+    check(text(masks=(ALL, WINDOW)), first=first, last=last, masks=(ALL, WINDOW))
+
+
+REFUSED = {
+    "single elements": ("(p + arange(TK)) % 2 == 0", ALL, "its mask says more .* not only at the ends of its loop"),
+    "no counter": (ALL, "arange(TK) < high", "its mask says more .* not only at the ends of its loop"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_other_masks_are_refused(case: str) -> None:
+    of_a, of_b, why = REFUSED[case]
+    with pytest.raises(TileError, match=f"cannot be copied by TMA: {why}"):
+        compile_kernel(text(masks=(of_a, of_b)), arrays(64, 64, 256, 0, 0)[0], arch="sm_90a")

@@ -140,6 +140,17 @@ def test_windows_may_have_no_element_or_all(first: int, last: int) -> None:
     check(text(masks=(ALL, WINDOW)), first=first, last=last, masks=(ALL, WINDOW))
 
 
+def test_no_box_that_threads_clear_is_resident() -> None:
+    """All iterations copy the same box, but the mask excludes other elements of it in each."""
+    source = text(masks=(ALL, STARTS)).replace("b[p : p + TK,", "b[0 : TK,") + "    persistent 0\n"
+    args, _ = arrays(64, 64, 256, 70, 0)
+    args["b"] = np.ones((64, 64), np.float16)
+    kernel = compile_kernel(source.replace("b: f16[k, n]", "b: f16[64, n]"), args, arch="sm_90a")
+    launch(kernel, args)
+    wanted = np.where(np.arange(256) >= 70, args["a"], 0).sum(1, keepdims=True)
+    np.testing.assert_array_equal(args["c"], np.broadcast_to(wanted, (64, 64)))
+
+
 REFUSED = {
     "single elements": ("(p + arange(TK)) % 2 == 0", ALL, "its mask says more .* not only at the ends of its loop"),
     "no counter": (ALL, "arange(TK) < high", "its mask says more .* not only at the ends of its loop"),

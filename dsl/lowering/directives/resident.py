@@ -23,6 +23,7 @@ from dsl.lowering.hopper.boxes import CopiedBox
 from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Function, Op, Value
 from dsl.lowering.ops import operand
+from dsl.lowering.ops.memory import clears
 
 ONCE = {"once": True, "always": False}
 
@@ -36,6 +37,8 @@ def choose_resident(function: Function, loops: Sequence[Op], copies: Sequence[Op
         return []
     tiles = {copy.operands[0] for copy in copies}
     others = {copy.operands[0] for copy in copies if not _may_last(loops, copy)}
+    # An iteration whose mask excludes elements sets them to 0, and the next one may need them.
+    others |= {op.operands[0] for op in loops[-1].regions[0].ops if clears(op)}
     if not others:  # the pipeline needs a copy in each iteration
         return []
     last = {}

@@ -154,6 +154,7 @@ def test_no_box_that_threads_clear_is_resident() -> None:
 REFUSED = {
     "single elements": ("(p + arange(TK)) % 2 == 0", ALL, "its mask says more .* not only at the ends of its loop"),
     "no counter": (ALL, "arange(TK) < high", "its mask says more .* not only at the ends of its loop"),
+    "within 16 bytes": (STARTS, ALL, "its mask excludes elements within 16 bytes of a row"),
 }
 
 

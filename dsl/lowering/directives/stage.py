@@ -53,7 +53,7 @@ from dsl.lowering.directives.tma import (
     LEAST_ROW,
     LEAST_RUN,
     TMA,
-    WHAT_IS_A_BOX,
+    WHAT_IS_A_MASK,
     boxed,
     flaw_of_box,
     part_of_rows,
@@ -623,7 +623,7 @@ class _Choosing:
             return "no loop loads it", f"stage {name}: shared; or persistent 1, whose loop over tiles loads it"
         only = operand(load, CUT)
         if only is not None and not may_peel(self.function, self.loops[body], only):
-            return f"{MASKED}, and not only at the ends of its loop", WHAT_IS_A_BOX
+            return f"{MASKED}, and not only at the ends of its loop", WHAT_IS_A_MASK
         other = operand(load, "other") if "box" in load.attrs else None
         if other is not None and not _is_zero(other):
             return "elements outside are filled with something else than zeros", "other=0"

@@ -19,6 +19,10 @@ WHAT_IS_A_BOX = (
     "a box is made of slices and scalars; rows that an index tile chooses are copied by threads, 'stage NAME: shared'; "
     "image, row and column must be digits of a pixel's number, 'specialize h, w, p, q'"
 )
+WHAT_IS_A_MASK = (
+    "a mask of comparisons that excludes rows, or the ends of rows: j + arange(64)[:, None] < n; threads leave out "
+    "other elements, 'stage NAME: shared'"
+)
 ROWS_OF_A_MAP = f"rows at multiples of {MAX_BYTES} bytes"
 LEAST_ROW = 64
 """By default, TMA copies only boxes with at least this many bytes in a row. In int8 convolutions with rows of 32 bytes
@@ -51,6 +55,8 @@ def flaw_of_box(function: Function, target: Target, facts: Analysis, op: Op) -> 
         return "TMA has no cache operator", "leave out cache="
     rows, runs = neighbours(facts, op, "falls") * size, facts.of(offset_of(op)).run
     if rows != MAX_BYTES:
+        if neighbours(facts, op, None) * size == MAX_BYTES:
+            return f"its mask excludes elements within {MAX_BYTES} bytes of a row", WHAT_IS_A_MASK
         known = f"{rows} bytes of its rows are known to be aligned neighbours"
         return known, _aligned_rows(function, op.operands[0])
     box, last = CopiedBox.of(op), runs.index(max(runs))

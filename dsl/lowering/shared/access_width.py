@@ -67,12 +67,12 @@ def vector_width(analysis: Analysis, op: Op, offset: Value, memory: Value, layou
     return best
 
 
-def neighbours(analysis: Analysis, op: Op, under: str) -> int:
+def neighbours(analysis: Analysis, op: Op, under: str | None) -> int:
     """Returns how many contiguous, aligned elements a load from global memory may move with one access in a suitable
-    layout. `under` names the field of the mask's `Facts` that limits this number."""
+    layout. `under` names the field of the mask's `Facts` that limits this number. If it is None, no mask does."""
     offset, mask, memory = offset_of(op), operand(op, "mask"), op.operands[0]
     facts, shape, size = analysis.of(offset), offset.tile.shape, memory.dtype.bytes
-    masked = shape if mask is None else getattr(analysis.of(mask), under)
+    masked = shape if mask is None or under is None else getattr(analysis.of(mask), under)
     aligned = max(pointer_align(analysis.function, memory) // size, 1)
     widths = [min(*each, MAX_BYTES // size, aligned) for each in zip(facts.run, facts.start, masked, strict=True)]
     return max(widths, default=1)

@@ -151,6 +151,30 @@ def test_no_box_that_threads_clear_is_resident() -> None:
     np.testing.assert_array_equal(args["c"], np.broadcast_to(wanted, (64, 64)))
 
 
+OTHER = """
+    for e in range(0, 64, 64):
+        of_e = e + arange(64) < high - 1000
+        acc = where(of_e[None, :], acc + 1.0, acc)
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "to", "lines"),
+    [
+        ("acc = dot", "z = row[:, None] * (p + arange(TK))[None, :] < 100000\n        acc = dot", ()),
+        ("acc = dot(x, y, acc)", "if first < 1000:\n            acc = dot(x, y, acc)", ()),
+        ("acc = dot", "acc = dot", ("peel e: of_e",)),
+    ],
+    ids=["beside a flag that changes in any way", "in a branch", "beside a named loop"],
+)
+def test_iterations_without_excluded_elements_clear_none(line: str, to: str, lines: tuple[str, ...]) -> None:
+    source = text().replace(line, to).replace("dot(x, y", "dot(where(z, x, 0.0), y" if "z =" in to else "dot(x, y")
+    if lines:  # a loop that changes nothing
+        source = source.replace("    c[i", OTHER + "    c[i")
+    kernel = check(source, *lines)
+    assert clearing(kernel) == ["", "", "sb"]
+
+
 REFUSED = {
     "single elements": ("(p + arange(TK)) % 2 == 0", ALL, "its mask says more .* not only at the ends of its loop"),
     "no counter": (ALL, "arange(TK) < high", "its mask says more .* not only at the ends of its loop"),

@@ -25,11 +25,13 @@ Loops with the flag have few iterations and are not unrolled. If the flag is in 
 `peel j: seen` means `peel j`.
 
 The copies of `pipeline` continue from one loop to the next. Peeling doubles or triples the code of the loop. By
-default, it applies only to loops with MMAs whose selects all use the same flag.
+default, it applies only to loops with MMAs whose selects all use the same flag, and to loops with boxes that a mask
+cuts, unless a line names the loop.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial, reduce
 
 from msgspec import Struct
@@ -79,29 +81,36 @@ def peel(function: Function) -> None:
                 line=f"peel {name}: {flag}",
             ):  # fmt: skip
                 _FlagSplit(function, loop, [value, *_cuts(loop)], loc).run(block, budget)
-    if "peel" not in function.attrs:
-        _peel_by_itself(function, budget)
+    _peel_by_itself(function, budget)
 
 
 def _peel_by_itself(function: Function, budget: Budget) -> None:
-    """Peels loops with MMAs whose selects all use the same flag. In attention, the comparisons and selects of a tile
-    take as long as its exponentials (docs/measurements.md)."""
+    """Peels loops with MMAs whose selects all use the same flag, and those where threads set elements of boxes to 0. In
+    attention, the comparisons and selects of a tile take as long as its exponentials (docs/measurements.md). If the
+    schedule has `peel` lines, peels only loops with such boxes that they do not name."""
+    named = function.attrs.get("peel", {})
+    assert isinstance(named, dict)
     for block in blocks_of(function.body):
-        for loop in [op for op in block.ops if op.spec.control.counters]:
-            if not any(op.spec.product for op in loop.regions[0].ops):
+        for loop in [op for op in block.ops if op.spec.control.counters and op.regions[0].args[0].name not in named]:
+            split = next((each for each in _splits(function, loop) if not each.is_refused()), None)
+            if split is None:
                 continue
-            flags = dict.fromkeys(op.operands[0] for op in loop.regions[0].ops if _selects(op))
-            cuts = _cuts(loop)
-            flag = next(iter([*flags, *cuts]), None)
-            if (len(flags) > 1 and not cuts) or flag is None or flag.op not in loop.regions[0].ops or constant_of(flag):
-                continue
-            split = _FlagSplit(function, loop, list(dict.fromkeys([*flags, *cuts])), None)
-            if split.is_refused():
-                continue
-            name, counter = _name_of(flag) or "mask", loop.regions[0].args[0].name or "loop"
+            name, counter = _name_of(split.flags[0]) or "mask", loop.regions[0].args[0].name or "loop"
             why, line = f"the flag is true in most iterations of '{counter}'", f"peel {counter}: {name}"
             if function.choices.choose("peel", name, ON_OFF, "on", loc=loop.loc, because=why, line=line):
                 split.run(block, budget)
+
+
+def _splits(function: Function, loop: Op) -> Iterator[_FlagSplit]:
+    """Yields the ways to split a loop by itself: by its flag and all masks of boxes, or else by these masks alone."""
+    ops = loop.regions[0].ops
+    by_selects = "peel" not in function.attrs and any(op.spec.product for op in ops)
+    selects = [op.operands[0] for op in ops if by_selects and _selects(op)]
+    flags, cuts = dict.fromkeys([*selects, *_cuts(loop)]), dict.fromkeys(_cuts(loop))
+    for each in (flags if cuts or len(flags) == 1 else {}, cuts):
+        changing = [flag for flag in each if (flag in cuts or flag.op in ops) and not constant_of(flag)]
+        if changing:
+            yield _FlagSplit(function, loop, changing, None)
 
 
 def may_peel(function: Function, loop: Op, flag: Value) -> bool:

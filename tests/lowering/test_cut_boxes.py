@@ -175,6 +175,13 @@ def test_iterations_without_excluded_elements_clear_none(line: str, to: str, lin
     assert clearing(kernel) == ["", "", "sb"]
 
 
+def test_waits_are_deferred_where_no_element_is_excluded() -> None:
+    kernel = check(text(), shape=(64, 64, 1024), last=700)
+    assert clearing(kernel) == ["", "", "sb"]  # the loop over tiles, and two over K
+    loops = [op.regions[0] for op in walk(kernel.variant.function.body) if op.spec.control.counters]
+    assert [any(op.name == "wgmma_wait_group" for op in body.ops) for body in loops].count(True) == 1
+
+
 REFUSED = {
     "single elements": ("(p + arange(TK)) % 2 == 0", ALL, "its mask says more .* not only at the ends of its loop"),
     "no counter": (ALL, "arange(TK) < high", "its mask says more .* not only at the ends of its loop"),

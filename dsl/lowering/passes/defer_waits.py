@@ -24,6 +24,7 @@ from dsl.lowering.ir.function import Block, Function, Op, Value, blocks_of, repl
 from dsl.lowering.ir.types import ViewType
 from dsl.lowering.ops import OPS
 from dsl.lowering.ops.matrix import views_of
+from dsl.lowering.ops.memory import clears
 
 FEW_STAGES = 4
 """With so few stages, an iteration waits for its own products: the producer needs a free stage more."""
@@ -56,7 +57,9 @@ class Deferred(Struct):
         if not products or not waits or any(op.regions for op in body.ops):
             return None
         tiles = [view.operands[0].op for op in products for view in views_of(op)]
-        if any(tile is not None and tile.attrs.get("computed") for tile in tiles):
+        stored = [tile for tile in tiles if tile is not None and tile.attrs.get("computed")]
+        cleared = {op.operands[0].op for op in body.ops if clears(op)}
+        if any(tile in cleared or not tile.attrs.get("staged") for tile in stored):
             return None  # threads store its operand: in the next iteration, or in the same bytes later
         if [op.spec.access.at_pipeline for op in steps] != ["wait", "free"]:  # else warp groups take turns, say
             return None

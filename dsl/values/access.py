@@ -604,18 +604,18 @@ def box_of_atomic(
 def _box(
     builder: Building, access: Access, place: Place, mask: Binding, loads: bool
 ) -> tuple[CopiedBox | str | None, Value | None]:
-    """Returns the TMA box of an access, and the mask if it excludes elements of the box, which only that of a load may.
-    If there is no box, returns a str that states why. Returns None if neither the schedule nor the compiler's plan
-    requires TMA."""
+    """Returns the TMA box of an access, and the part of its mask that excludes elements of the box. Only a load may
+    have such a part. If there is no box, returns a str that states why. Returns None if neither the schedule nor the
+    compiler's plan requires TMA."""
     if place.subscripts is None or isinstance(place.subscripts, str):
         return place.subscripts, None
     digits, shape = Digits(builder.ir, builder.facts), place.offset.tile.shape
     if mask is False:
         return "its mask is off", None
-    said, cuts = builder.ir.broadcast(mask, shape) if isinstance(mask, Value) else None, False
+    said, cut = builder.ir.broadcast(mask, shape) if isinstance(mask, Value) else None, None
     try:
-        cuts = check_mask(digits, said, place.subscripts)
-        if cuts and not loads:
+        cut = check_mask(digits, said, place.subscripts)
+        if cut is not None and not loads:
             return MASKED, None
         contiguous = isinstance(access.memory, Tensor) and not access.memory.parameter.strided
         # A TMA store that begins before the tensor's first element raises an illegal instruction on the GPU. No manual
@@ -623,9 +623,9 @@ def _box(
         if not loads:
             check_begin(builder.facts, place.subscripts)
         box = box_of_access(digits, place.subscripts, shape, loads, contiguous)
-        return (MASKED, None) if cuts and box.walks else (box, said if cuts else None)
+        return (MASKED, None) if cut is not None and box.walks else (box, cut)
     except NoBox as reason:
-        return MASKED if cuts else str(reason), None
+        return str(reason) if cut is None else MASKED, None
 
 
 def write(

@@ -175,6 +175,18 @@ def test_iterations_without_excluded_elements_clear_none(line: str, to: str, lin
     assert clearing(kernel) == ["", "", "sb"]
 
 
+def test_blocks_at_edges_clear_nothing_more() -> None:
+    """TMA sets elements outside of the tensor to 0, whether or not the mask excludes them."""
+    args, wanted = arrays(70, 72, 400, 0, 300)
+    edges = "((j + arange(TN))[None, :] < n) & (p + arange(TK) < k)[:, None]"
+    more = text().replace("mask=of_b[:, None]", f"mask={edges} & of_b[:, None]")
+    counted = []
+    for source in (text(), more):
+        counted.append(launch(compile_kernel(source, args, arch="sm_90a"), args).counters.totals.barriers)
+        np.testing.assert_allclose(args["c"], wanted)
+    assert counted[0] == counted[1]
+
+
 def test_waits_are_deferred_where_no_element_is_excluded() -> None:
     kernel = check(text(), shape=(64, 64, 1024), last=700)
     assert clearing(kernel) == ["", "", "sb"]  # the loop over tiles, and two over K

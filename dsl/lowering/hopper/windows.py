@@ -12,6 +12,7 @@ of pixels. Consecutive pixels are a slice of that axis. Convolutions store their
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial, reduce
 from itertools import pairwise
 from math import prod
 
@@ -261,21 +262,25 @@ class _Window:
         return self.b.value("floordiv", digit.origin or self.b.index(0), self.b.index(digit.step))
 
 
-def check_mask(digits: Digits, mask: Value | None, subscripts: list[Subscript]) -> bool:
-    """Raises NoBox unless a mask excludes all elements of an access that are outside of the tensor. Returns whether it
-    excludes elements inside, too, which a box contains."""
+def check_mask(digits: Digits, mask: Value | None, subscripts: list[Subscript]) -> Value | None:
+    """Raises NoBox unless a mask excludes all elements of an access that are outside of the tensor. Returns the part of
+    the mask that excludes elements inside, which a box contains, or None if it excludes none."""
     # For an index past the end of a row, a load by threads reads the next row, but a box returns zero.
-    said, cuts = set[tuple[int, int]](), False
-    for order, lift in [] if mask is None else _conditions(digits.b, mask):
+    said, cuts = set[tuple[int, int]](), list[tuple[Value, Lift]]()
+    conditions = [] if mask is None else [*_conditions(digits.b, mask)]
+    for flag, order, lift in conditions:
         found = set() if order is None else _edges(digits, order, subscripts, lift)
-        cuts |= not found
+        cuts += [] if found else [(flag, lift)]
         said |= found
     for number, each in enumerate(subscripts):
         for edge, word in enumerate(("ahead of the first", "behind the last")):
             if each.outside[edge] and (number, edge) not in said:
                 why = f"no mask says that its index along axis {each.axis} is not {word} element"
                 raise NoBox(MASKED if cuts else why)
-    return cuts
+    if len(cuts) in (0, len(conditions)):
+        return mask if cuts else None
+    # TMA sets elements outside to 0: with all conditions, threads would do so again in each block at an edge.
+    return reduce(partial(digits.b.value, "and"), [lift(flag) for flag, lift in cuts])
 
 
 def check_begin(facts: Analysis, subscripts: list[Subscript]) -> None:
@@ -289,9 +294,9 @@ def check_begin(facts: Analysis, subscripts: list[Subscript]) -> None:
 Lift = Callable[[Value], Value]
 
 
-def _conditions(b: Builder, mask: Value, lift: Lift = lambda v: v) -> Iterator[tuple[ValueOrder | None, Lift]]:
-    """Yields the comparisons that a mask combines by `&`, or None for a condition that is no comparison. Each comes
-    with a function that broadcasts or reshapes its operands to the mask's shape."""
+def _conditions(b: Builder, mask: Value, lift: Lift = lambda v: v) -> Iterator[tuple[Value, ValueOrder | None, Lift]]:
+    """Yields the conditions that a mask combines by `&`, each with its comparison, or None if it is no comparison, and
+    with a function that broadcasts or reshapes the condition or its operands to the mask's shape."""
     op = mask.op
     if op is not None and op.spec.algebra.masks == "all":
         for each in op.operands:
@@ -304,7 +309,7 @@ def _conditions(b: Builder, mask: Value, lift: Lift = lambda v: v) -> Iterator[t
 
         yield from _conditions(b, op.operands[0], through)
     elif constant_of(mask) is not True:
-        yield ValueOrders().told(mask), lift
+        yield mask, ValueOrders().told(mask), lift
 
 
 def _edges(digits: Digits, order: ValueOrder, subscripts: list[Subscript], lift: Lift) -> set[tuple[int, int]]:

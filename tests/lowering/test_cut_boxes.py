@@ -194,6 +194,49 @@ def test_waits_are_deferred_where_no_element_is_excluded() -> None:
     assert [any(op.name == "wgmma_wait_group" for op in body.ops) for body in loops].count(True) == 1
 
 
+ATTENTION = """
+kernel attend(o: f16[s, d], q: f16[s, d], k: f16[t, d], v: f16[t, d], first: s32, last: s32; D, TM = 64, TN = 64):
+    grid cdiv(s, TM)
+    i, low, high = block(0) * TM, first.to(index), last.to(index)
+    qs, l, acc = q[i : i + TM, 0 : D], zeros(f32[TM]), zeros(f32[TM, D])
+    for j in range(0, high, TN):
+        column = j + arange(TN)
+        seen = (low <= column) & (column < high)
+        x = dot(qs, load(k[j : j + TN, 0 : D], mask={of_k}[:, None]).T)
+        e = where(seen[None, :], exp(x), 0.0)
+        l = l + sum(e, axis=1)
+        acc = dot(e.to(f16), load(v[j : j + TN, 0 : D], mask={of_v}[:, None]), acc)
+    o[i : i + TM, 0 : D] = (acc / maximum(l, 1e-30)[:, None]).to(f16)
+
+schedule s of attend:
+    D, warps = next_pow2(d), TM / 16
+    instruction x, acc: wgmma
+"""
+DELAYED = {
+    "both": ("seen", "seen", "delay acc"),
+    "the delayed one": ("(column < t)", "seen", "delay acc"),
+    "the other one": ("seen", "(column < t)", "delay acc"),
+    "both, one stage": ("seen", "seen", "delay acc", "pipeline j: 1"),
+    "both, masks for all": ("seen", "seen", "delay acc", "choose pass.peel: off"),
+    "both, in turns": ("seen", "seen", "TM = 128", "pingpong e"),
+}
+
+
+@pytest.mark.parametrize("case", DELAYED)
+def test_delayed_products_leave_out_what_masks_exclude(case: str) -> None:
+    random, first, last = np.random.default_rng(7), 70, 200
+    q, k, v = (random.standard_normal(shape).astype(np.float16) for shape in ((130, 64), (300, 64), (300, 64)))
+    q, e = q / np.float16(8), np.exp(q.astype(float) / 8 @ k[first:last].T.astype(float))
+    wanted = e @ v[first:last] / e.sum(1, keepdims=True)
+    of_k, of_v, *lines = DELAYED[case]
+    for array, mask in ((k, of_k), (v, of_v)):
+        array[: first if mask == "seen" else 0] = array[last if mask == "seen" else 300 :] = np.nan
+    args = {"o": np.zeros_like(q), "q": q, "k": k, "v": v, "first": first, "last": last}
+    source = ATTENTION.format(of_k=of_k, of_v=of_v) + "".join(f"    {line}\n" for line in lines)
+    launch(compile_kernel(source, args, arch="sm_90a"), args)
+    np.testing.assert_allclose(args["o"].astype(float), wanted, atol=2e-3)
+
+
 REFUSED = {
     "single elements": ("(p + arange(TK)) % 2 == 0", ALL, "its mask says more .* not only at the ends of its loop"),
     "no counter": (ALL, "arange(TK) < high", "its mask says more .* not only at the ends of its loop"),

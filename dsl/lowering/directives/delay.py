@@ -157,8 +157,8 @@ class _Product(Struct):
         if number not in body.args or impure(others) or leaves_of(part, []) & made_here - {number}:
             return "the iteration computes its right operand"
         tiles, made = {op.operands[0] for op in loads}, {result for op in part for result in op.results}
-        clearing = [op for op in body.ops if op.attrs.get("clears")]
-        own = {product, *part, *clearing}
+        clearing, remaining = _clearing(body, tiles)
+        own = {product, *part, *clearing} - remaining
         rest = without(body.ops, own)
         if any(tiles.intersection(op.operands) or made.intersection(op.operands) for op in rest):
             return "something else reads its right operand"
@@ -171,8 +171,6 @@ class _Product(Struct):
         part += slice_of(body.ops, [value for op in clearing for value in op.operands])
         if impure([op for op in part if op not in loads]) or leaves_of(part, []) & made_here - {number, body.args[0]}:
             return "masks of its right operand change in the iteration"
-        if not {op.operands[0] for op in clearing if clears(op)} <= tiles:
-            return "threads set elements of other boxes to 0"
         if not tiles or not tiles < filled or any(op.attrs.get("resident") for op in walk(roles.regions[0])):
             return "its right operand and another one are not both copied in each iteration"
         part = [op for op in body.ops if op in {*part, *clearing}]
@@ -261,6 +259,15 @@ def _step(b: Builder, like: Op, number: Value, base: int) -> None:
 def _copies(ops: Iterable[Op], base: int) -> list[Op]:
     """Returns the TMA copies of a pipeline."""
     return [op for op in ops if op.spec.access.at_pipeline == "fill" and "box" in op.attrs and base_of(op) == base]
+
+
+def _clearing(body: Block, tiles: set[Value]) -> tuple[list[Op], set[Op]]:
+    """Returns the operations that set elements of `tiles` to 0, with the barrier behind them. Also returns those of
+    them that must remain: the barrier, if threads set elements of other tiles to 0 ahead of it."""
+    stores = [op for op in body.ops if clears(op)]
+    barriers = [op for op in body.ops if op.attrs.get("clears") and op not in stores]
+    own = [op for op in stores if op.operands[0] in tiles]
+    return [*own, *barriers] if own else [], set() if own == stores else {*barriers}
 
 
 def _only_if(b: Builder, is_any: Value, build: Callable[[Block], list[Value]], otherwise: list[Value]) -> list[Value]:

@@ -24,7 +24,7 @@ GOLDEN = Path(__file__).with_name("golden")
 MOST_LINES = 300
 """Of one file: what is longer is not read."""
 
-SIZES = images(64, 28, 64, 2)
+SIZES = images(64, 28, 64, 2) | {"p": 29, "q": 29}  # two taps, and one pixel around the image
 TILES = {"TM": 32, "SIZE": 32, "PM": 1, "PN": 1, "warps": 2, "BYTES": 64, "SLOTS": 2, "PARTS": 1}
 CASES = {
     "product_f16": (

@@ -722,6 +722,9 @@ _ROWS = (
     ),
 )
 PROPERTIES = {row.name: row for row in _ROWS}
+OTHER_LINES = ("like", "choose")
+"""The first words of schedule lines that have the form of a property but set none: they include other schedules, and
+force choices of the compiler."""
 
 
 def rows_of(plugins: Plugins) -> Mapping[str, PropertyRow]:
@@ -734,7 +737,7 @@ def rows_of(plugins: Plugins) -> Mapping[str, PropertyRow]:
 def _with_added(plugins: Plugins) -> Mapping[str, PropertyRow]:
     found = dict(PROPERTIES)
     for each in plugins.every("directive"):
-        if not each.name.isidentifier() or each.name in (*found, "like", "choose"):
+        if not each.name.isidentifier() or each.name in (*found, *OTHER_LINES):
             raise each.wrong(f"adds a property '{each.name}': this word exists already, or is no name", "another word")
         about = each.about
         found[each.name] = PropertyRow(each.name, about["subject"], _takes(each), about["doc"], about["example"])

@@ -14,6 +14,8 @@ MAX_BYTES = 1 << 20
 # Code that walks the tree is recursive, and some of it takes several stack frames per level. No program in practice
 # has 200 levels.
 MAX_NESTING = 200
+NOTHING = "None"
+"""The name of a new axis of a tile, and of an optional tensor that a caller omits."""
 
 
 PARTS: dict[type, list[str]] = {}
@@ -367,8 +369,8 @@ class File(Struct, eq=False):
 
 
 def is_none(node: Any) -> bool:
-    """Whether the node is the name `None`, which denotes a new axis of a tile or an omitted optional tensor."""
-    return isinstance(node, Name) and node.id == "None"
+    """Whether the node is the name `None`."""
+    return isinstance(node, Name) and node.id == NOTHING
 
 
 def choice_key(node: Expr) -> str:

@@ -64,7 +64,7 @@ def test_lines_are_at_most_120_wide(path: Path) -> None:
     assert not [f"{number}: {line}" for number, line in enumerate(lines, 1) if len(line) > 120]
 
 
-FOLDERS = ("dsl", "tests", "docs", "benchmarks", "samples", "findings")
+FOLDERS = ("dsl", "tests", "docs", "benchmarks", "samples", "findings", "editors")
 TEXTS = sorted(
     [
         *ROOT.glob("*.md"),

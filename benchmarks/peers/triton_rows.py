@@ -16,6 +16,7 @@ import triton.language as tl
 
 from peers.triton_softmax import backward_tile, forward_tile, places, read, write
 
+SERVED = "softmax", "log_softmax", "softmax_backward", "log_softmax_backward", "rmsnorm", "layer_norm"
 LONGEST = 65536
 LEAST_OF_TILE = 2048
 
@@ -54,6 +55,8 @@ def launch_of(what: str, arguments: tuple[Any, ...]) -> Callable[[], Any] | None
     """A launch of an operation with the arguments of our sample's dispatch. The first, the result, is replaced by an
     array of its own. None if there is no such kernel, or rows are too long."""
     out, *rest = arguments
+    if what not in SERVED:
+        return None
     (rows, cols), log = out.shape, what.startswith("log")
     block = triton.next_power_of_2(cols)
     held = max(1, LEAST_OF_TILE // block)
@@ -69,9 +72,7 @@ def launch_of(what: str, arguments: tuple[Any, ...]) -> Callable[[], Any] | None
     elif what == "rmsnorm":
         x, w, eps = rest
         kernel, given = rms_norm, (result, x, w, eps, rows, cols)
-    elif what == "layer_norm":
+    else:
         x, eps, w, b, mean, rstd = rest
         kernel, given = layer_norm, (result, x, w, b, mean.clone(), rstd.clone(), eps, rows, cols)
-    else:
-        return None
     return partial(kernel[grid], *given, **constants, num_warps=warps)

@@ -586,9 +586,9 @@ def _named_box(
 ) -> tuple[dict[str, Value | None], dict[str, object]]:
     """Returns the operands and attributes of an access's TMA box. If the access has no TMA box, the attribute `no_box`
     states why."""
-    box, only = _box(builder, access, place, mask, loads)
+    box, cut = _box(builder, access, place, mask, loads)
     if isinstance(box, CopiedBox):
-        return box.operands | {CUT: only}, box.attrs
+        return box.operands | {CUT: cut}, box.attrs
     return {}, {} if box is None else {"no_box": box}
 
 

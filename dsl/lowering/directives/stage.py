@@ -621,8 +621,8 @@ class _Choosing:
         if body is None:
             name = load.operands[0].name
             return "no loop loads it", f"stage {name}: shared; or persistent 1, whose loop over tiles loads it"
-        only = operand(load, CUT)
-        if only is not None and not may_peel(self.function, self.loops[body], only):
+        cut = operand(load, CUT)
+        if cut is not None and not may_peel(self.function, self.loops[body], cut):
             return f"{MASKED}, and not only at the ends of its loop", WHAT_IS_A_MASK
         other = operand(load, "other") if "box" in load.attrs else None
         if other is not None and not _is_zero(other):
@@ -888,7 +888,7 @@ def _loaded(b: Builder, staged: Staged, users: dict[Value, list[Op]]) -> list[Op
     masked elements with zeros. If the load specifies another number for them, a select inserts that number. A select
     inserts the zeros of a box that `_clear` leaves as it is."""
     ops, load = Block(), staged.load
-    only = operand(load, CUT) if load.attrs.get(TMA) and not wgmmas_of(load, users) else None
+    cut = operand(load, CUT) if load.attrs.get(TMA) and not wgmmas_of(load, users) else None
     with b.region(ops):
         b.place = (load.loc or b.loc, None)
         window = None if staged.halo is None else staged.halo.window(staged.number)
@@ -899,8 +899,8 @@ def _loaded(b: Builder, staged: Staged, users: dict[Value, list[Op]]) -> list[Op
         mask, other = operand(load, "mask"), operand(load, "other")
         if mask is not None and other is not None and not _is_zero(other):
             made = b.op("select", [mask, made, other]).result
-        elif only is not None:
-            made = b.op("select", [only, made, b.constant(0, load.result.dtype, load.result.tile.shape)]).result
+        elif cut is not None:
+            made = b.op("select", [cut, made, b.constant(0, load.result.dtype, load.result.tile.shape)]).result
     made.stands_for(load.result)
     return ops.ops
 
@@ -910,10 +910,10 @@ def _clear(b: Builder, staged: list[Staged]) -> None:
     exclude any. The barrier is here, because warp groups may take turns later."""
     for each in staged:
         assert each.tile.op is not None
-        only, zeros = each.turned(b, operand(each.load, CUT)), b.constant(0, each.tile.dtype, each.place.tile.shape)
-        assert only is not None
+        cut, zeros = each.turned(b, operand(each.load, CUT)), b.constant(0, each.tile.dtype, each.place.tile.shape)
+        assert cut is not None
         each.tile.op.attrs["computed"] = True
-        named = {"memory": each.tile, "offset": each.place, "value": zeros, "mask": b.value("not", only)}
+        named = {"memory": each.tile, "offset": each.place, "value": zeros, "mask": b.value("not", cut)}
         b.access("store", named, cache=None, evict=None, clears=True)
     if staged:
         b.op("barrier", scope="block", clears=True)

@@ -212,7 +212,7 @@ BOX = {"corner": "index", "tap": "index"}
 _PLACED = {"offset": "places", "stage": "index", "mask": "flag"}
 _WHOLE = {"there": "flag"}
 """The operand of a TMA box without a mask: a flag that decides whether the box is accessed."""
-_CUT = {"only": "flag"}
+_CUT = {"cut": "flag"}
 """The operand of a TMA box that contains elements which the text's mask excludes: this mask."""
 ACCESS = Placement(alike, place=_place_access)
 _SAME_AXES = ElementFacts(along=same_axis)

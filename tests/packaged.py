@@ -1,6 +1,7 @@
 """`python -m tests.packaged`: the wheel, an editable install, and what resolvers find for other systems. Needs network.
 
 - The wheel of the tree and the wheel of its source distribution hold the same files: all that git tracks below `dsl/`.
+  The source distribution holds all that git tracks.
 - The wheel and an editable install run a kernel, in a folder whose modules are named as our rooms are.
 - uv finds wheels of all requirements for each row of `SYSTEMS`, and none for each row of `WITHOUT`.
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tarfile
 import tempfile
 import zipfile
 from collections.abc import Callable
@@ -41,10 +43,13 @@ def output(*command: str | Path, cwd: Path) -> str:
     return done.stdout
 
 
-def tracked(tree: Path) -> set[str]:
+def tracked(tree: Path, *folders: str) -> set[str]:
+    return {*output("git", "ls-files", "--cached", "--others", "--exclude-standard", *folders, cwd=tree).splitlines()}
+
+
+def of_wheel(tree: Path) -> set[str]:
     """What a wheel must hold of the tree: all below `dsl/` but the pages."""
-    names = output("git", "ls-files", "--cached", "--others", "--exclude-standard", "dsl", cwd=tree).splitlines()
-    return {name for name in names if not name.endswith(".md")}
+    return {name for name in tracked(tree, "dsl") if not name.endswith(".md")}
 
 
 def venv(folder: Path) -> Path:
@@ -53,7 +58,7 @@ def venv(folder: Path) -> Path:
 
 
 def holds_all(tree: Path, work: Path) -> str:
-    wanted = tracked(tree)
+    wanted = of_wheel(tree)
     bin_ = venv(work / "builds")
     output(bin_ / "pip", "install", "-q", "build", cwd=work)
     output(bin_ / "python", "-m", "build", "--outdir", work / "of_source", tree, cwd=work)  # a wheel of the source's
@@ -62,6 +67,10 @@ def holds_all(tree: Path, work: Path) -> str:
         (wheel,) = (work / folder).glob("*.whl")
         held = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
         assert held == wanted, f"{folder}: without {sorted(wanted - held)}, beside {sorted(held - wanted)}"
+    (source,) = (work / "of_source").glob("*.tar.gz")
+    with tarfile.open(source) as archive:
+        held = {name.partition("/")[2] for name in archive.getnames()}
+    assert tracked(tree) <= held, f"{source.name}: without {sorted(tracked(tree) - held)}"
     kinds = sorted({Path(name).suffix for name in wanted if Path(name).suffix not in ("", ".py")})
     return f"{len(wanted)} files, with {' '.join(kinds)}"
 

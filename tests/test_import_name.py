@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+needs_history = pytest.mark.skipif(not (ROOT / ".git").exists(), reason="a source distribution has no list of files")
 USER = """
 import lowering, ptx_templates, runtime
 assert runtime.MINE == lowering.MINE == ptx_templates.MINE == 1
@@ -49,6 +50,7 @@ def test_one_top_level_name_is_packaged() -> None:
     assert packaged == ["dsl*"] and [path.parent for path in ROOT.glob("*/__init__.py")] == [ROOT / "dsl"]
 
 
+@needs_history
 def test_the_wheel_holds_all_files_that_are_no_code() -> None:
     """A file of data without a row of package-data is in a checkout and in an editable install, but in no wheel.
 
@@ -64,3 +66,12 @@ def test_the_wheel_holds_all_files_that_are_no_code() -> None:
         for path in ROOT.joinpath(*package.split(".")).glob(pattern)
     }
     assert not data - packaged
+
+
+@needs_history
+def test_the_source_distribution_names_all_folders() -> None:
+    """A new folder without a row of MANIFEST.in is in a checkout only. `python -m tests.packaged` builds one."""
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    folders = {name.split("/")[0] for name in listed.splitlines() if "/" in name}
+    grafted = {row.split()[1] for row in (ROOT / "MANIFEST.in").read_text().splitlines() if row.startswith("graft ")}
+    assert folders == grafted

@@ -1,8 +1,9 @@
 """`python -m tests.packaged`: the wheel, an editable install, and what resolvers find for other systems. Needs network.
 
-- The wheel of the tree and the wheel of its source distribution hold the same files: all that git tracks below `dsl/`.
-  The source distribution holds all that git tracks.
-- The wheel and an editable install run a kernel, in a folder whose modules are named as our rooms are.
+- The wheel of the tree and the wheel of its source distribution hold the same files: all that git tracks below `dsl/`,
+  and the samples. The source distribution holds all that git tracks.
+- The wheel and an editable install run a kernel and the copy of a sample, in a folder whose modules are named as our
+  rooms are.
 - uv finds wheels of all requirements for each row of `SYSTEMS`, and none for each row of `WITHOUT`.
 
 One line a check; ends with 1 if one fails.
@@ -48,8 +49,9 @@ def tracked(tree: Path, *folders: str) -> set[str]:
 
 
 def of_wheel(tree: Path) -> set[str]:
-    """What a wheel must hold of the tree: all below `dsl/` but the pages."""
-    return {name for name in tracked(tree, "dsl") if not name.endswith(".md")}
+    """What a wheel must hold of the tree: all below `dsl/`, and the samples there, but no pages."""
+    names = {*tracked(tree, "dsl"), *(f"dsl/{name}" for name in tracked(tree, "samples"))}
+    return {name for name in names if not name.endswith(".md")}
 
 
 def venv(folder: Path) -> Path:
@@ -84,6 +86,8 @@ def works(bin_: Path, work: Path) -> str:
     output(bin_ / "dsl", "new", "mine", cwd=user)
     output(bin_ / "dsl", "run", "mine.tile", cwd=user)
     output(bin_ / "python", "-m", "dsl", "run", "mine.tile", cwd=user)
+    output(bin_ / "dsl", "new", "fused.tile", "--from", "softmax_fused", cwd=user)  # imports another sample
+    output(bin_ / "dsl", "run", "fused.tile", cwd=user)
     output(bin_ / "pip", "install", "-q", "pytest>=8,<10", cwd=user)
     assert "1 passed" in output(bin_ / "pytest", "mine.tile", cwd=user)
     return output(bin_ / "dsl", "--version", cwd=user).strip()

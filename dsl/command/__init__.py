@@ -39,7 +39,7 @@ COMMANDS = {
     "opt": "Run passes on a kernel's IR as text.",
     "inspect": "Write a page: a kernel at all its levels, linked.",
     "layout": "Draw which lane, register or bank holds which element.",
-    "new": "Write a first kernel to start from.",
+    "new": "Write a first kernel to start from, or copy a sample.",
     "explain": "Explain an error code, a property, a function or a word.",
 }
 """Subcommands with their one-line help. The module `dsl.command.NAME` defines the function `command`."""

@@ -388,9 +388,9 @@ OPTIONS = {
     "bench": ["--device", "--example", "--kernel", "--schedule", "--seed", "--time-limit", "--strict-bounds"],
     "tune": ["--for", "--schedule", "--seconds", "--seed", "--budget", "--jobs", "--example"],
     "explain": ["--json"],
-    "new": [],
+    "new": ["--from", "--list"],
 }  # fmt: skip
-FLAGS = ("--counters", "--explain", "--json", "--all", "--annotate")
+FLAGS = ("--counters", "--explain", "--json", "--all", "--annotate", "--list")
 
 
 def command_line(draw: random.Random) -> list[str]:

@@ -1,177 +1,60 @@
-"""The gradients of an operator: which values its backward function takes, and which gradients it returns."""
+"""The gradients of an operator of torch: what autograd saves, and how it calls the backward function."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct
 from torch.library import CustomOpDef
 
-from dsl import TileError
 from dsl.calls.api import ModuleFunction
-from dsl.torch.folding import register_fold, why_not_foldable
-from dsl.torch.spec import OperatorSpec, define, spec_of
+from dsl.operators.folding import why_not_foldable
+from dsl.operators.gradients import Backward, backward_of
+from dsl.torch.folding import register_fold
+from dsl.torch.spec import TorchSpec, define, torch_spec
 
 
-class Backward(Struct, frozen=True, eq=False):
-    """The backward function of an operator, `spec`.
+class AutogradRule(Struct, frozen=True, eq=False):
+    """What autograd calls for an operator: `setup` after the forward pass, and `backward`."""
 
-    `takes` maps each of its parameters to the value that it gets: (`value`, name of an input or output) or (`gradient`,
-    name of an output). `compute` calls it with these values and the names of the inputs that need gradients, and
-    returns gradients by names of inputs."""
-
-    spec: OperatorSpec
-    takes: dict[str, tuple[str, str]]
-    compute: Callable[[dict[str, Any], list[str]], Mapping[str, Any]]
-
-    @property
-    def saved(self) -> list[str]:
-        """The inputs and outputs that are arrays and are kept for the backward pass."""
-        values = [name for kind, name in self.takes.values() if kind == "value"]
-        return [name for name in dict.fromkeys(values) if self.spec.parameter(name).kind == "array"]
-
-    @property
-    def numbers(self) -> list[str]:
-        values = [name for kind, name in self.takes.values() if kind == "value"]
-        return [name for name in dict.fromkeys(values) if self.spec.parameter(name).kind != "array"]
-
-    @property
-    def differentiable(self) -> set[str]:
-        """The outputs whose gradients the function takes. Nothing flows back through the others."""
-        return {name for kind, name in self.takes.values() if kind == "gradient"}
+    rule: Backward
 
     def setup(self, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        """Keeps what the backward pass needs. Torch calls it after the forward pass."""
-        spec, made = self.spec, output if isinstance(output, tuple) else (output,)
+        """Keeps what the backward pass needs."""
+        rule, spec, made = self.rule, self.rule.spec, output if isinstance(output, tuple) else (output,)
         values = {**spec.fixed, **dict(zip((*spec.inputs, *spec.outputs), (*inputs, *made), strict=True))}
-        ctx.save_for_backward(*(values[name] for name in self.saved))
-        ctx.numbers = {name: values[name] for name in self.numbers}
-        ctx.mark_non_differentiable(*(values[name] for name in spec.outputs if name not in self.differentiable))
+        ctx.save_for_backward(*(values[name] for name in rule.saved))
+        ctx.numbers = {name: values[name] for name in rule.numbers}
+        ctx.mark_non_differentiable(*(values[name] for name in spec.outputs if name not in rule.differentiable))
 
     def backward(self, ctx: Any, *grads: Any) -> Any:
         """Returns the gradient of each input, None for one that needs none."""
-        spec = self.spec
-        values = {**ctx.numbers, **dict(zip(self.saved, ctx.saved_tensors, strict=True))}
+        rule, spec = self.rule, self.rule.spec
+        values = {**ctx.numbers, **dict(zip(rule.saved, ctx.saved_tensors, strict=True))}
         by_output = dict(zip(spec.outputs, grads, strict=True))
-        sources = {"value": values, "gradient": by_output}
         inputs = spec.inputs[: len(ctx.needs_input_grad)]  # without those at the end that are equal to their defaults
         needed = [name for name, needs in zip(inputs, ctx.needs_input_grad, strict=True) if needs]
-        found = self.compute({p: sources[kind][name] for p, (kind, name) in self.takes.items()}, needed)
-        for name in needed:
-            # A missing gradient would count as zero, and the input would be trained as if it were a constant.
-            if found.get(name) is None:
-                raise RuntimeError(f"backward of {spec.name} gives no gradient of '{name}', which requires one")
+        found = rule.gradients(values, by_output, needed)
         return tuple(found.get(name) if name in needed else None for name in inputs)
-
-
-class BackwardOperators(Struct, frozen=True, eq=False):
-    """The operators of a module's function that computes gradients: one for each set of gradients that is asked for,
-    since a call computes only the optional ones among them that are needed."""
-
-    spec: OperatorSpec
-    function: ModuleFunction
-    takes: dict[str, tuple[str, str]]
-    gives: dict[str, str]
-    vmap: str | None
-    made: dict[tuple[str, ...], tuple[CustomOpDef, OperatorSpec]] = field(default_factory=dict)
-
-    def __call__(self, values: dict[str, Any], needed: list[str]) -> dict[str, Any]:
-        optional = self.function.called.optional
-        outputs = tuple(p for p, of in self.gives.items() if of in needed or p not in optional)
-        if outputs not in self.made:
-            self.made[outputs] = self.make(outputs)
-        made, spec = self.made[outputs]
-        results = made(*(values[name] for name in spec.inputs))
-        together = zip(outputs, results if isinstance(results, tuple) else (results,), strict=True)
-        return {self.gives[p]: gradient for p, gradient in together}
-
-    def make(self, outputs: tuple[str, ...]) -> tuple[CustomOpDef, OperatorSpec]:
-        name = f"{self.spec.name}_backward"
-        if outputs != tuple(self.gives):
-            name = "_".join([name, *outputs])
-        params = self.function.signature.parameters
-        absent = {p: None for p in params if p not in self.takes and p not in self.gives}
-        shared = {n: v for n, v in self.spec.constants.items() if n in self.function.called.options}
-        # Torch's gradients may be expanded: that of a sum is one element with strides of 0.
-        spec = spec_of(self.function, name, outputs, (), True, {**absent, **shared})
-        made = define(spec)
-        if self.vmap is not None and why_not_foldable(spec, self.vmap) is None:
-            register_fold(made, spec, self.vmap)
-        return made, spec
 
 
 def register_gradients(
     made: CustomOpDef,
-    spec: OperatorSpec,
+    spec: TorchSpec,
     backward: ModuleFunction | Callable[..., Any],
     gradients: dict[str, str],
     vmap: str | None,
 ) -> None:
-    """Registers the backward function of an operator. Raises TileError `call` if it takes what is neither an input nor
-    an output of the operator nor a gradient of an output."""
-    if spec.mutates:
-        raise TileError("call", None, f"{spec.name} writes {', '.join(spec.mutates)} in place, so it has no gradient")
-    if isinstance(backward, ModuleFunction):
-        params = backward.signature.parameters
-        gives = {p: gradient_of(spec, p, spec.inputs, gradients) for p in params if params[p].written}
-        gives_named = {p: of for p, of in gives.items() if of is not None}
-        for p, of in gives.items():
-            if of is None and p not in backward.called.optional:
-                raise not_known(spec, backward.name, p, "gives", spec.inputs)
-        taken = taken_by(spec, [p for p in params if p not in gives], gradients, backward.called.optional)
-        compute: Any = BackwardOperators(spec, backward, taken, gives_named, vmap)
-    else:
-        names = list(inspect.signature(backward).parameters)
-        taken, gives_named = taken_by(spec, names, gradients, ()), {}
-        compute = plain_function(spec, backward)
-    wrong = gradients.keys() - taken.keys() - gives_named.keys()
-    if wrong:
-        raise TileError("name", None, f"the backward function of {spec.name} has no parameter '{sorted(wrong)[0]}'")
-    rule = Backward(spec, taken, compute)
+    """Registers the backward function of an operator. Raises TileError `call` or `name` (`backward_of`)."""
+
+    def make(name: str, outputs: tuple[str, ...], values: dict[str, Any]) -> tuple[CustomOpDef, TorchSpec]:
+        # Torch's gradients may be expanded: that of a sum is one element with strides of 0.
+        own = torch_spec(backward, name, outputs, (), True, values)  # type: ignore[arg-type]
+        operator = define(own)
+        if vmap is not None and why_not_foldable(own, vmap) is None:
+            register_fold(operator, own, vmap)
+        return operator, own
+
+    rule = AutogradRule(backward_of(spec, backward, gradients, make))
     made.register_autograd(rule.backward, setup_context=rule.setup)
-
-
-def taken_by(
-    spec: OperatorSpec, params: Iterable[str], gradients: Mapping[str, str], optional: Iterable[str]
-) -> dict[str, tuple[str, str]]:
-    """Maps the parameters of a backward function to the values that they get (`Backward.takes`)."""
-    known, found = {*spec.inputs, *spec.outputs, *spec.fixed}, {}
-    for p in params:
-        if p in known and p not in gradients:
-            found[p] = "value", p
-        elif (of := gradient_of(spec, p, spec.outputs, gradients)) is not None:
-            found[p] = "gradient", of
-        elif p not in optional:
-            raise not_known(spec, "backward", p, "takes", spec.outputs)
-    return found
-
-
-def gradient_of(spec: OperatorSpec, p: str, names: Iterable[str], gradients: Mapping[str, str]) -> str | None:
-    """Returns the one of `names` whose gradient a parameter is, or None."""
-    of = gradients.get(p, p[1:] if p.startswith("d") else "")
-    return of if of in names else None
-
-
-def not_known(spec: OperatorSpec, function: str, p: str, does: str, names: Iterable[str]) -> TileError:
-    """Returns the error for a parameter of a backward function that stands for nothing."""
-    message = f"{function} {does} '{p}', which is neither an input nor an output of {spec.name} nor the gradient of one"
-    hint = f"gradients={{'{p}': …}} names {' or '.join(names)}; outputs=(…) makes it return more"
-    return TileError("call", None, message, hint)
-
-
-def plain_function(spec: OperatorSpec, function: Callable[..., Any]) -> Callable[..., Mapping[str, Any]]:
-    """Returns a Python backward function in the form of `Backward.compute`."""
-
-    def compute(values: dict[str, Any], needed: list[str]) -> Mapping[str, Any]:
-        found = function(**values)
-        if isinstance(found, Mapping):
-            return found
-        each = found if isinstance(found, tuple) else (found,)
-        if len(each) != len(spec.arrays):
-            takes = ", ".join(spec.arrays)
-            raise RuntimeError(f"backward of {spec.name} gives {len(each)} gradients; its arrays are {takes}")
-        return dict(zip(spec.arrays, each, strict=True))
-
-    return compute

@@ -7,11 +7,11 @@ from typing import Any
 
 from torch.library import CustomOpDef
 
-from dsl import TileError
 from dsl.calls.api import ModuleFunction
+from dsl.operators.gradients import no_backward
 from dsl.torch.folding import register_fold
 from dsl.torch.gradients import register_gradients
-from dsl.torch.spec import define, spec_of
+from dsl.torch.spec import define, torch_spec
 
 
 def op(
@@ -45,12 +45,12 @@ def op(
     error of the launch, unless the kernel takes them `strided`.
 
     Raises TileError `call` or `name` for names that do not fit together."""
-    spec = spec_of(function, name, outputs, mutates, contiguous, values)
+    spec = torch_spec(function, name, outputs, mutates, contiguous, values)
     made = define(spec)
     if backward is not None:
         register_gradients(made, spec, backward, dict(gradients or {}), vmap)
-    elif gradients:
-        raise TileError("call", None, "gradients= maps the parameters of backward=, which is not given")
+    else:
+        no_backward(gradients)
     if vmap is not None:
         register_fold(made, spec, vmap)
     return made

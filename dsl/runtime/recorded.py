@@ -1,5 +1,5 @@
-"""Finds tensors whose operations torch records for gradients. A launch refuses such tensors, because a kernel has no
-gradient."""
+"""Finds tensors whose operations torch records for gradients, and values that JAX traces. A launch refuses both: a
+kernel has no gradient, and a traced value has no memory."""
 
 from __future__ import annotations
 
@@ -13,10 +13,17 @@ NO_GRADIENT = (
     "were a constant"
 )
 WITH_GRADIENT = "x.detach(), with torch.no_grad(), or a torch.autograd.Function around the call and its backward"
+TRACED = "that JAX traces cannot be passed to a kernel, because it has no memory"
+NOT_TRACED = (
+    "dsl.jax.op(m.softmax) is a function for jax.jit, jax.grad and jax.vmap; or call the kernel outside of them"
+)
 
 
 def refuse_recorded(x: Any) -> None:
-    """Raises LaunchError for a tensor that is passed by value while torch records its operations for gradients."""
+    """Raises LaunchError for a number that JAX traces, and for a tensor that is passed by value while torch records its
+    operations for gradients."""
+    if is_jax_tracer(x):
+        raise LaunchError("array", f"a number {TRACED}", NOT_TRACED)
     if getattr(x, "requires_grad", False) and is_recorded(x):
         raise LaunchError("array", f"a number of torch that requires a gradient {NO_GRADIENT}", WITH_GRADIENT)
 
@@ -31,6 +38,13 @@ def is_recorded(x: Any) -> bool:
         return torch.is_grad_enabled() and not is_below_autograd(torch)
     forward: Any = sys.modules.get("torch.autograd.forward_ad")
     return getattr(forward, "_current_level", -1) >= 0 and forward.unpack_dual(x).tangent is not None
+
+
+def is_jax_tracer(x: Any) -> bool:
+    """Returns whether `x` stands for a value inside of jax.jit, jax.grad or jax.vmap."""
+    # By names, since importing JAX takes long. A tracer has all attributes of an array, and some raise errors of JAX.
+    kind = type(x)
+    return kind.__module__.startswith("jax") and any(base.__name__ == "Tracer" for base in kind.__mro__)
 
 
 def is_below_autograd(torch: Any) -> bool:

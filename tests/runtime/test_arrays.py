@@ -18,6 +18,7 @@ import dsl.runtime.frameworks
 from dsl.runtime import LaunchError, describe, empty_like, is_array
 from dsl.runtime.arrays import Array, row_major, share_memory
 from dsl.runtime.frameworks import dlpack, find_framework
+from dsl.runtime.numbers import item_of
 
 
 @pytest.mark.parametrize(
@@ -153,6 +154,24 @@ def test_jax_is_read_only_and_its_outputs_are_stand_ins_until_they_are_finished(
     x.platform = "cpu"
     made = empty_like(x, (3,), "f32")
     assert isinstance(made, np.ndarray) and made.shape == (3,) and made.dtype == np.float32
+
+
+def test_values_that_jax_traces_are_refused_by_name() -> None:
+    class Tracer:
+        """Has all attributes of an array. Most raise errors of JAX."""
+
+        item = unsafe_buffer_pointer = print
+        ndim = 0
+
+        def __getattr__(self, name: str) -> Any:
+            raise TypeError(name)
+
+    Tracer.__module__ = "jax._src.core"
+    traced = type("DynamicJaxprTracer", (Tracer,), {"__module__": "jax._src.interpreters.partial_eval"})()
+    for read in (describe, item_of):
+        with pytest.raises(LaunchError, match="that JAX traces") as caught:
+            read(traced)
+        assert caught.value.hint and "dsl.jax.op" in caught.value.hint
 
 
 class Exporter:

@@ -8,6 +8,7 @@ from typing import Any
 from dsl.runtime.arrays import Array, row_major
 from dsl.runtime.dtypes import BIT_FIELDS, DTYPES, numpy_dtype
 from dsl.runtime.frameworks.framework import Framework, dtype_name, refuse
+from dsl.runtime.recorded import NOT_TRACED, TRACED, is_jax_tracer
 
 
 class Jax(Framework):
@@ -18,9 +19,8 @@ class Jax(Framework):
     immutable = True
 
     def describe(self, x: Any) -> Array:
-        # A tracer of jax.jit has no memory.
-        if not hasattr(x, "unsafe_buffer_pointer"):
-            raise refuse(x, "that is being traced cannot be passed to a kernel", "launch outside of jax.jit")
+        if is_jax_tracer(x):
+            raise refuse(x, TRACED, NOT_TRACED)
         devices = x.devices()
         if len(devices) != 1:
             raise refuse(x, f"on {len(devices)} devices cannot be passed to a kernel")

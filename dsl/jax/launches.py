@@ -1,0 +1,99 @@
+"""The launch of a function of JAX: at once on arrays with memory, and by a callback of the host on what JAX traces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from threading import Lock
+from typing import Any
+
+import jax
+import numpy
+
+from dsl.operators.folding import is_folded, not_mapped
+from dsl.operators.spec import OperatorSpec
+from dsl.runtime import empty_like, finish_like
+from dsl.runtime.dtypes import numpy_dtype
+from dsl.runtime.numbers import item_of
+from dsl.values.facts import UNKNOWN
+
+_turn = Lock()
+"""Held by each launch. XLA may run callbacks in several threads, and calls of one module share workspaces."""
+
+
+def launched(
+    spec: OperatorSpec, names: Sequence[str], plain: Mapping[str, Any], dim: str | None
+) -> Callable[..., tuple[Any, ...]]:
+    """Returns the launch as a function of the inputs `names`: arrays, and numbers that JAX traces. `plain` holds the
+    other inputs. `dim` is the dim into which `jax.vmap` folds its axis; without one, it launches once for each
+    element."""
+
+    def through_host(*operands: Any) -> tuple[Any, ...]:
+        return by_callback(spec, names, plain, operands)
+
+    traced = through_host if dim is None else folding(spec, names, dim, through_host)
+
+    def launch(*operands: Any) -> tuple[Any, ...]:
+        if any(isinstance(x, jax.core.Tracer) for x in operands):
+            return tuple(traced(*operands))
+        return at_once(spec, {**plain, **dict(zip(names, operands, strict=True))})
+
+    return launch
+
+
+def at_once(spec: OperatorSpec, given: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Launches on arrays with memory. Outputs are made where the inputs are."""
+    # A number that JAX traces for a gradient alone is an array without axes here.
+    given = {name: x if spec.parameter(name).kind == "array" else item_of(x) for name, x in given.items()}
+    arrays = [x for x in given.values() if isinstance(x, jax.Array)]
+    jax.block_until_ready(arrays)  # a pending computation may wait for a callback, and that for its turn
+    like = arrays[0]
+    results = [empty_like(like, each.shape, each.dtype) for each in spec.made_once(given)]
+    with _turn:
+        spec.launch(given, results)
+    return tuple(finish_like(like, y) for y in results)
+
+
+def by_callback(
+    spec: OperatorSpec, names: Sequence[str], plain: Mapping[str, Any], operands: Sequence[Any]
+) -> tuple[Any, ...]:
+    """Puts a launch into the computation that JAX traces. It gets copies of the arrays in the memory of the host."""
+    shapes = {
+        name: x if spec.parameter(name).kind == "array" else UNKNOWN for name, x in zip(names, operands, strict=True)
+    }
+    outputs = spec.made({**plain, **shapes})
+    results = tuple(jax.ShapeDtypeStruct(each.shape, numpy_dtype(each.dtype)) for each in outputs)
+
+    def host(*operands: Any) -> tuple[Any, ...]:
+        given = dict(plain)
+        for name, x in zip(names, operands, strict=True):
+            x = numpy.asarray(x, order="C")
+            given[name] = x if spec.parameter(name).kind == "array" else x.item()
+        made = tuple(numpy.empty(each.shape, each.dtype) for each in results)
+        with _turn:
+            spec.launch(given, made)
+        return made
+
+    return jax.pure_callback(host, results, *operands, vmap_method="sequential")
+
+
+def folding(
+    spec: OperatorSpec, names: Sequence[str], dim: str, through_host: Callable[..., tuple[Any, ...]]
+) -> Callable[..., tuple[Any, ...]]:
+    """Returns the launch with a rule for `jax.vmap`, which folds its axis into `dim`, the first one of arrays."""
+    mapped = jax.custom_batching.custom_vmap(through_host)
+
+    @mapped.def_vmap
+    def folded(size: int, batched: Sequence[bool], *operands: Any) -> tuple[tuple[Any, ...], tuple[bool, ...]]:
+        rows, flat = 0, []
+        for name, is_batched, x in zip(names, batched, operands, strict=True):
+            if is_folded(spec, name, dim):
+                x = x if is_batched else jax.numpy.broadcast_to(x, (size, *x.shape))
+                rows = x.shape[1]
+                x = x.reshape(size * rows, *x.shape[2:])
+            elif is_batched:
+                raise not_mapped(spec, name, dim, "an op without vmap= launches once for each element")
+            flat.append(x)
+        results = tuple(y.reshape(size, rows, *y.shape[1:]) for y in mapped(*flat))
+        return results, (True,) * len(results)
+
+    return mapped

@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from dsl.lowering.building.builder import MAX_TILE, broadcast_shapes
 from dsl.lowering.directives.slices import reached
-from dsl.lowering.hopper.boxes import CUT, MASKED, CopiedBox
+from dsl.lowering.hopper.boxes import MASKED, CopiedBox
 from dsl.lowering.hopper.digits import Digit, Digits, TileIndex
 from dsl.lowering.hopper.windows import NoBox, Subscript, box_of_access, check_begin, check_mask
 from dsl.lowering.ir.fold import constant_of
@@ -22,6 +22,7 @@ from dsl.lowering.ir.location import Loc
 from dsl.lowering.ir.types import I1, INDEX, U32, DType
 from dsl.lowering.known.facts import counts_elements, most_elements
 from dsl.lowering.known.forms import linear
+from dsl.lowering.ops.memory import CUT
 from dsl.text import tree as ast
 from dsl.values.bindings import Access, Binding, SharedTile, Table, Tensor, describe
 from dsl.values.building import Building

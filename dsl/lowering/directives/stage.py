@@ -61,7 +61,7 @@ from dsl.lowering.directives.tma import (
 )
 from dsl.lowering.directives.tma_stores import flaw_of_store
 from dsl.lowering.directives.wide import Wide
-from dsl.lowering.hopper.boxes import CUT, MASKED, CopiedBox, with_box
+from dsl.lowering.hopper.boxes import MASKED, CopiedBox, with_box
 from dsl.lowering.hopper.warpgroup import chain, in_registers, is_turn
 from dsl.lowering.ir.fold import constant_of, is_zero_of_bits
 from dsl.lowering.ir.function import (
@@ -83,7 +83,7 @@ from dsl.lowering.ir.types import SharedType, TensorType, TileType
 from dsl.lowering.known.facts import Analysis, facts_now
 from dsl.lowering.ops import operand
 from dsl.lowering.ops.control import started
-from dsl.lowering.ops.memory import leave_out
+from dsl.lowering.ops.memory import CUT, leave_out
 from dsl.lowering.plan.ledger import Ledger, tile_bytes
 from dsl.lowering.plan.products import are_nested, flaw_of_loops, is_wgmma, names_of_product
 from dsl.lowering.plan.tile_loads import (

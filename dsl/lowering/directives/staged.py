@@ -13,11 +13,12 @@ from dsl.lowering.building.builder import Builder
 from dsl.lowering.directives.halo import Halo, are_adjacent, halo_of, widened
 from dsl.lowering.directives.slices import reached
 from dsl.lowering.directives.tma import TMA
-from dsl.lowering.hopper.boxes import ATOM, CUT, MOST_OF_BOX, CopiedBox
+from dsl.lowering.hopper.boxes import ATOM, MOST_OF_BOX, CopiedBox
 from dsl.lowering.hopper.warpgroup import keeps_bits
 from dsl.lowering.ir.function import Block, Function, Op, Value, walk
 from dsl.lowering.ir.types import SharedType
 from dsl.lowering.ops import operand
+from dsl.lowering.ops.memory import CUT
 from dsl.lowering.plan.products import is_wgmma
 from dsl.lowering.plan.tile_loads import is_operand
 from dsl.lowering.shared.atoms import MOST_OF_ROW, offsets_within

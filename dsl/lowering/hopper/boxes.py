@@ -19,6 +19,7 @@ from dsl.lowering.ir.types import SharedType
 from dsl.lowering.known.facts import Analysis
 from dsl.lowering.layouts.layout import BasisSpan, row_major
 from dsl.lowering.ops import operand
+from dsl.lowering.ops.memory import CUT
 from dsl.lowering.shared.shared_map import row_swizzle
 
 PIECE = 16
@@ -27,8 +28,6 @@ MAP_BYTES, MAP_ALIGN, BOX_ALIGN = 128, 64, 128
 """The size of a tensor map in the parameters, its alignment, and the alignment of a box in shared memory, in bytes."""
 ATOM = 8
 """The number of rows after which a swizzle repeats."""
-CUT = "cut"
-"""The operand of a load whose box has elements that its mask excludes: this mask."""
 LEAST_ARCH, MOST_OF_BOX, MOST_OF_AXES = 90, 256, 5
 """The first target with TMA, the maximum number of elements of a box along an axis, and the maximum number of axes."""
 

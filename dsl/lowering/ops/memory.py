@@ -212,15 +212,15 @@ BOX = {"corner": "index", "tap": "index"}
 _PLACED = {"offset": "places", "stage": "index", "mask": "flag"}
 _WHOLE = {"there": "flag"}
 """The operand of a TMA box without a mask: a flag that decides whether the box is accessed."""
-_CUT = {"cut": "flag"}
-"""The operand of a TMA box that contains elements which the text's mask excludes: this mask."""
+CUT = "cut"
+"""The operand of a load whose TMA box contains elements that its mask excludes: this part of the mask."""
 ACCESS = Placement(alike, place=_place_access)
 _SAME_AXES = ElementFacts(along=same_axis)
 
 row(
     "load", (2, 14), _infer_moved, "has cache evict", becomes=_access_row("ld"), elements=_SAME_AXES,
     access=MemoryAccess(_load_effects, "read", under_mask="convex"), placement=replace(ACCESS, exchange=_exchange_load),
-    **_takes("offset", **_PLACED | {"memory": "memory", "other": "tile"}, **_WHOLE, **_CUT, **BOX),
+    **_takes("offset", **_PLACED | {"memory": "memory", "other": "tile"}, **_WHOLE, **{CUT: "flag"}, **BOX),
 )  # fmt: skip
 row(
     "store", (3, 11), nothing, "has cache evict", becomes=_access_row("st"), elements=_SAME_AXES,

@@ -240,10 +240,10 @@ class Touches:
         self.effects = {op: op.spec.access.effects(op) for op in ops if op.spec.access.touches}
         effects = [e for found in self.effects.values() for e in found]
         self.written = {e.memory for e in effects if e.kind == "write"}
-        # The mbarriers of a pipeline order the accesses to tiles that go through the pipeline, but not those of threads
-        # that set elements of a box to 0.
+        # The mbarriers of a pipeline order the accesses to tiles that go through the pipeline, but only the copies to
+        # tiles in which threads set elements to 0.
         self.in_pipelines = {e.memory for e in effects if e.by.completion == "mbarrier"}
-        self.cleared = {op.operands[0] for op in ops if clears(op)}
+        self.in_pipelines -= {op.operands[0] for op in ops if clears(op)}
         # Memory that a kernel only reads does not change while the kernel runs. There is one exception: if an atomic
         # has system scope, the host or another kernel may write the memory.
         self.all_global = any(e.kind in BONDS and e.by.scope == "sys" for e in effects)
@@ -286,8 +286,8 @@ class Touches:
         written = {effect.memory for effect in effects if effect.kind == "write"}
         for effect in effects:
             memory = effect.memory
-            is_ordered = memory in self.in_pipelines and memory not in self.cleared
-            if is_ordered or effect.by.completion == "mbarrier" or (self.own is not None and memory not in self.own):
+            is_ordered = memory in self.in_pipelines or effect.by.completion == "mbarrier"
+            if is_ordered or (self.own is not None and memory not in self.own):
                 continue
             if not (memory in self.written or (self.all_global and effect.space == "global")):
                 continue

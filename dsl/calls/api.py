@@ -491,7 +491,7 @@ class ModuleFunction:
             plan = BoundPlan(self, self.plan(facts, **rest), outputs=outputs)
             # Plans with workspaces are never dropped, because a captured CUDA graph may contain the addresses of the
             # workspaces.
-            self._plans.keep(key, plan, MOST_PLANS, stays=lambda each: each.workspaces)
+            self._plans.keep(key, plan, MOST_PLANS, stays=lambda each: each.keeps_memory)
         return plan
 
     def plan(self, facts: Mapping[str, Any], schedule: str | None = None, **rest: Any) -> Plan:

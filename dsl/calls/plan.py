@@ -117,16 +117,16 @@ class BoundPlan:
         self.kernels = kernels or [function.module.variant(step.request) for step in plan.steps]
         self.may_overlap = any(kernel.header.overlaps for kernel in self.kernels)
         self._in_turn: list[Any] | None = None  # the kernels as `launch` uses them, known after the first launch
-        self.workspaces: dict[int, tuple[str, Workspace, Any]] = {}  # by id: (parameter, workspace, memory)
+        # By device, since arrays of other devices may have the same facts. Then by id: (parameter, workspace, memory).
+        self._workspaces: dict[int | None, dict[int, tuple[str, Workspace, Any]]] = {}
+        self.workspaces: dict[int, tuple[str, Workspace, Any]] = {}  # those of the last call's device
         for output in outputs:
             self.check_output(output.name)
 
     def make_outputs(self, given: dict[str, Any]) -> Any:
         """Allocates the outputs that the caller left out, and adds them to `given`. They use the framework and device
         of the first given array. Returns this first array, which `finish_like` needs."""
-        from dsl.runtime import is_array
-
-        like = next(v for v in given.values() if v is not None and is_array(v))
+        like = first_array(given)
         for output in self.outputs:
             given[output.name] = output.empty_like(like)
         return like
@@ -205,8 +205,15 @@ class BoundPlan:
 
     def arguments(self, step: Step, given: Mapping[str, Any]) -> list[Any]:
         """Returns the arguments for one launch of the plan."""
+        if self.shares:
+            self.workspaces = self._workspaces.setdefault(device_of(given), {})
         names = self.program.head(step.request.kernel).names
         return [self.argument(a, name, given) for a, name in zip(step.arguments, names, strict=True)]
+
+    @property
+    def keeps_memory(self) -> bool:
+        """Whether the plan has allocated workspaces."""
+        return any(self._workspaces.values())
 
     def argument(self, argument: Any, name: str, given: Mapping[str, Any]) -> Any:
         """Returns the argument for the kernel's parameter `name`. Allocates a workspace when it is first needed."""
@@ -229,17 +236,30 @@ def overlaps(kernels: Sequence[Any], arguments: Sequence[Sequence[Any]]) -> list
     return [False, *(kernel.header.overlaps and 0 not in before.grid(*values) for before, kernel, values in pairs)]
 
 
+def first_array(given: Mapping[str, Any]) -> Any:
+    """Returns the first array of a call. It decides the framework and device of what the call allocates."""
+    from dsl.runtime import is_array
+
+    return next(v for v in given.values() if v is not None and is_array(v))
+
+
+def device_of(given: Mapping[str, Any]) -> int | None:
+    """Returns the CUDA ordinal of a call's arrays, or None if they are in host memory."""
+    from dsl.runtime import describe
+
+    return describe(first_array(given)).device
+
+
 def allocate_workspace(workspace: Workspace, given: Mapping[str, Any]) -> Any:
     """Allocates a workspace on the device of the call's arrays."""
     import numpy as np
 
-    from dsl.runtime import describe, empty_like, is_array, to_device
+    from dsl.runtime import empty_like, to_device
     from dsl.runtime.frameworks import clear
     from dsl.runtime.scratch import make_scratch
     from dsl.values.element_types import numpy_type
 
-    like = next(v for v in given.values() if v is not None and is_array(v))
-    device = describe(like).device
+    like, device = first_array(given), device_of(given)
     if device is None:
         is_zero = workspace.zero or workspace.zeroed
         # The emulator tracks each element. It reports reads of unwritten elements, and values left in a `zero`

@@ -299,6 +299,42 @@ def test_what_nobody_has_written_between_the_rows_of_a_workspace_does_not_matter
                 module.twice(x)
 
 
+class Elsewhere(np.ndarray):
+    """An array that says to lie on the device 3."""
+
+
+def test_each_device_has_workspaces_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls of one class may have arrays on other devices. Host memory after a GPU's was a launch with both."""
+    from dsl.calls import plan as plans
+
+    real = plans.device_of
+    monkeypatch.setattr(plans, "device_of", lambda given: 3 if isinstance(given["x"], Elsewhere) else real(given))
+    monkeypatch.setattr(plans, "allocate_workspace", lambda workspace, given: (given["x"].__class__, object()))
+    x = rising(np.uint8, 40, 67)
+    given = {"y": np.zeros(x.shape, np.uint8), "x": x}
+    bound = dsl.parse(LYING, device="emulator").twice.plan_for(given, {})
+    step, far = bound.plan.steps[0], {**given, "x": x.view(Elsewhere)}
+    assert not bound.keeps_memory
+
+    def workspace(of: dict[str, Any]) -> Any:
+        (found,) = [each for each in bound.arguments(step, of) if isinstance(each, tuple)]
+        return found
+
+    near = workspace(given)
+    assert near[0] is np.ndarray and workspace(far)[0] is Elsewhere
+    assert workspace(given) is near and workspace(far) is not near and bound.keeps_memory
+
+
+@pytest.mark.gpu
+def test_host_arrays_after_arrays_of_a_gpu() -> None:
+    torch = pytest.importorskip("torch")
+    module, x = dsl.parse(LYING, device="cuda"), rising(np.float16, 40, 67)
+    for like in (torch.from_numpy(x).cuda(), x, torch.from_numpy(x).cuda()):
+        y = like * 0
+        module.twice(y, like)
+        np.testing.assert_array_equal(y if isinstance(y, np.ndarray) else y.cpu().numpy(), x + x)
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("framework", ["torch", "cupy", "dsl"])
 def test_each_framework_has_such_workspaces(framework: str) -> None:

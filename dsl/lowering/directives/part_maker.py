@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from dsl.lowering.building.builder import Builder
 from dsl.lowering.building.iterations import copied_region
 from dsl.lowering.directives.wide import Wide
 from dsl.lowering.hopper.boxes import CopiedBox, with_box
+from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Block, Op, Value, walk
 
 EDGES = "its rows begin anywhere, and their edges are parts of their own"
@@ -52,6 +56,8 @@ class PartMaker:
             results = [self.b.broadcast(operands[0], attrs["shape"])]
         elif op.spec.pure and not value.name:  # `b.value` folds operations and shares equal ones
             results = [self.b.value(op.name, *operands, **attrs)]
+        elif (folded := self.folded(op, operands, attrs)) is not None:
+            results = [folded]
         else:
             results = self.b.op(op.name, operands, [self.region_of(each) for each in op.regions], **attrs).results
             if self.named:
@@ -59,6 +65,15 @@ class PartMaker:
                     new.stands_for(old)
         for new, old in zip(results, op.results, strict=True):
             self.memo[old, along.get(old, axis)] = new
+
+    def folded(self, op: Op, operands: Sequence[Value], attrs: dict[str, Any]) -> Value | None:
+        """Returns the value to which a pure operation folds for the current part, or None. It gets the name, so that
+        lines of the schedule about this name still find a value."""
+        fold = op.spec.algebra.fold if op.spec.pure else None
+        folded = fold(self.b, operands, attrs) if fold is not None else None
+        if folded is not None and self.named and constant_of(folded) is None:
+            folded.take_name(op.result)
+        return folded
 
     def store(self, op: Op, operands: list[Value], axis: int, **more: object) -> None:
         """Builds the store `op` for the current part. `more` contains additional attributes."""

@@ -372,6 +372,10 @@ def _clamp(w: Writer, x: str, source: DType, to: DType) -> str:
 
 def _float_to_float(w: Writer, x: str, source: DType, to: DType, rounding: str | None, op: Op | None) -> str:
     a, b = w.llvm(source), w.llvm(to)
+    if source is BF16 and to is F32 and x in w.words.bf16:
+        # A bf16 is the upper half of an f32. For `cvt`, ptxas moves the upper half of a word down, and up again.
+        word, is_upper = w.words.bf16[x]
+        return w.let(f"bitcast i32 {w.let(f'and i32 {word}, -65536' if is_upper else f'shl i32 {word}, 16')} to float")
     if to.bits > source.bits:
         return w.let(f"fpext {a} {x} to {b}")
     # f16 and bf16 are converted to each other through f32, which represents all numbers of both types

@@ -43,6 +43,7 @@ class Words:
     `packed`: maps elements to the word from which they were unpacked.
     `halves`: maps two adjacent bytes to (their word, the bit position of the first byte).
     `bytes`: maps a byte to (its word, a mask of its bits).
+    `bf16`: maps a bf16 to (its word, whether it is the upper half).
     `byte_flags`: maps a comparison of a byte with zero to (the byte's word, a mask of its bits, whether the comparison
         is !=).
     """
@@ -54,6 +55,7 @@ class Words:
         self.packed: dict[tuple[str, ...], str] = {}
         self.halves: dict[tuple[str, ...], tuple[str, int]] = {}
         self.bytes: dict[str, tuple[str, int]] = {}
+        self.bf16: dict[str, tuple[str, bool]] = {}
         self.byte_flags: dict[str, tuple[str, int, bool]] = {}
 
     def of(self, value: Value) -> list[str]:
@@ -130,4 +132,6 @@ class Words:
         self.packed[tuple(elements)] = word
         if bits == 8:
             self.halves |= {tuple(elements[k : k + 2]): (word, 8 * k) for k in (0, 2)}
+        if llvm == "bfloat":
+            self.bf16 |= {element: (word, k == 1) for k, element in enumerate(elements)}
         return elements

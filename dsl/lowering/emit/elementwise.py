@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dsl.lowering.emit.carriers import from_carrier, into_carrier
 from dsl.lowering.emit.constants import float_constant
 from dsl.lowering.emit.neighbours import equal_quotients, known_rests
+from dsl.lowering.emit.packed_bytes import convert_pair, converts_pairs, in_words
 from dsl.lowering.emit.pairs import extreme_in_pairs, select_in_pairs
 from dsl.lowering.emit.rules import RULES, rule
 from dsl.lowering.emit.words import count_of
@@ -248,8 +249,8 @@ def _join_bits(w: Writer, op: Op, dtype: DType, llvm: str, x: list[str]) -> str:
 
 @rule("cast")
 def _cast(w: Writer, op: Op) -> None:
-    """Emits a conversion. Four consecutive elements that become saturated bytes or FP8 are converted together. Other
-    elements are converted one at a time."""
+    """Emits a conversion. Four consecutive elements that become saturated bytes or FP8 are converted together, and two
+    bytes that become f16 or bf16. Other elements are converted one at a time."""
     source, result = op.operands[0], op.result
     x, out = w.registers[source], [""] * count_of(result)
     left = w.needed.of(result, len(out))
@@ -258,15 +259,27 @@ def _cast(w: Writer, op: Op) -> None:
         four = _four_bytes
     elif op.attrs["to"] in FP8 and source.dtype is not op.attrs["to"]:
         four = _four_of_fp8
+    elif converts_pairs(source.dtype, op.attrs["to"]):
+        _pairs_of_bytes(w, op, x, out, left)
     while left:
         first = left[0]
-        if four is not None and first % 4 == 0 and left[:4] == list(range(first, first + 4)) and of_word(w, op):
+        if out[first]:
+            left = left[1:]
+        elif four is not None and first % 4 == 0 and left[:4] == list(range(first, first + 4)) and of_word(w, op):
             out[first : first + 4] = four(w, x[first : first + 4], op)
             left = left[4:]
         else:
             out[first] = _cast_one(w, op, x[first])
             left = left[1:]
     w.registers[result] = out
+
+
+def _pairs_of_bytes(w: Writer, op: Op, x: list[str], out: list[str], needed: list[int]) -> None:
+    """Converts the pairs of neighbours that lie in known words. A pair of results is one word."""
+    there = set(needed)
+    for first in (i for i in needed if i % 2 == 0 and i + 1 in there):
+        if in_words(w, x[first : first + 2]) and of_word(w, op):
+            out[first : first + 2] = w.words.unpack([convert_pair(w, op, x[first : first + 2])], op.attrs["to"], 2)
 
 
 def _saturates_bytes(source: DType, to: DType, saturate: bool) -> bool:

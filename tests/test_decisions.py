@@ -24,6 +24,7 @@ NO_CHOICE = {
     "dsl/lowering/machine/tensor_cores.py:fitting": "the instructions that exist and fit; the caller chooses; errors",
     "dsl/lowering/building/verify.py": "the first thing that is wrong",
     "dsl/lowering/directives/roles.py:_misfit": "the loop that an error names",
+    "dsl/lowering/shared/access_width.py:bytes_along": "the one axis along which bytes are neighbours",
     "dsl/lowering/directives/tma.py:flaw_of_box": "the one axis along which elements are neighbours; errors",
     "dsl/lowering/passes/__init__.py:giver": "the one pass that gives something",
     "dsl/lowering/emit/calls.py:template": "whether the target has the instruction that was chosen",

@@ -102,7 +102,9 @@ def fragments(function: Function) -> dict[Layout, DrawnFragment]:
         m, n, k = instruction.m, instruction.n, instruction.k
         rows = len(op.result.tile.shape) - 2
         one = (1,) * rows  # one product of a batch
-        for name, layout, box in (("C", spread.c, (m, n)), ("A", spread.a, (m, k)), ("B", spread.b, (k, n))):
+        operands = (("A", spread.a, (m, k)), ("B", spread.b, (k, n)))
+        loaded = (("A", spread.loaded[0], (m, k)), ("B", spread.loaded[1], (k, n)))
+        for name, layout, box in (("C", spread.c, (m, n)), *operands, *loaded):
             found.setdefault(layout, DrawnFragment(instruction, name, (*one, *box)))
         # `dot(a.T, b)` reads a transposed tile. Its layout is the fragment's layout with the axes exchanged.
         turned = (*range(rows), rows + 1, rows)

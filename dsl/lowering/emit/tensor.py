@@ -14,7 +14,7 @@ from dsl.lowering.ir.types import DType
 from dsl.lowering.layouts.layout import Layout, apply
 from dsl.lowering.machine.tensor_cores import Mma, accumulator_registers, product
 from dsl.lowering.ops import operand, required
-from dsl.lowering.shared.shared_map import SharedMap, has_pairs, matrix_registers, word_bits
+from dsl.lowering.shared.shared_map import SharedMap, has_pairs, is_crossed, matrix_registers, word_bits
 from dsl.ptx_templates import Operand
 
 MOST = 4  # the maximum number of matrices of an `ldmatrix` or `stmatrix`
@@ -141,8 +141,8 @@ def _transposed_bytes(w: Writer, op: Op, address: SharedAddress) -> list[str]:
 
     `ldmatrix.trans` moves pairs of bytes. A register receives bytes x and x + 1 of the two rows with elements 0 and 1
     of a word. The register of the next matrix receives the same bytes of the rows with elements 2 and 3. In lanes with
-    bit 1, it is the other way around (`has_pairs`). The even bytes of these two registers form the word at x, and the
-    odd bytes form the word at x + 1.
+    bit 1, it may be the other way around (`is_crossed`). The even bytes of these two registers form the word at x, and
+    the odd bytes form the word at x + 1.
     """
     map = address.map
     assert map is not None
@@ -150,9 +150,12 @@ def _transposed_bytes(w: Writer, op: Op, address: SharedAddress) -> list[str]:
     pair = map.register.index(1)
     total = 1 << len(bases)
     step = min(total, MOST)
-    other_way = w.head.linear((0, OTHER_WAY, 0))
-    even, odd = (w.head.once(f"xor i32 {other_way}, {selector}") for selector in (EVEN_BYTES, ODD_BYTES))
-    out = [""] * total
+    crossed = is_crossed(op, map)
+    selectors = [str(EVEN_BYTES), str(ODD_BYTES)]
+    if crossed:
+        other_way = w.head.linear((0, OTHER_WAY, 0))
+        selectors = [w.head.once(f"xor i32 {other_way}, {selector}") for selector in selectors]
+    out, elements = [""] * total, [""] * (4 * total)
     for first in range(0, total, step):
         place = address.at(apply(bases, first))
         halves = w.template(f"ldmatrix.sync.m8n8.x{step}.trans.shared.b16", [place], op)
@@ -160,9 +163,25 @@ def _transposed_bytes(w: Writer, op: Op, address: SharedAddress) -> list[str]:
             counted = first + i >> 1  # the register bits from 2 on, except bit `pair`
             low = counted & (1 << pair - 2) - 1
             at = (counted ^ low) << 1 | low
-            for number, selector in ((at, even), (at | 1 << pair - 2, odd)):
+            for number, selector in ((at, selectors[0]), (at | 1 << pair - 2, selectors[1])):
                 out[number] = w.template("prmt.b32", [halves[i], halves[i + 1], selector], op)[0]
+            if not crossed:
+                _note_pairs(w, halves[i : i + 2], out, elements, (at, at | 1 << pair - 2))
+    if not crossed:
+        w.registers[op.result] = elements
     return out
+
+
+def _note_pairs(w: Writer, halves: list[str], out: list[str], elements: list[str], numbers: tuple[int, int]) -> None:
+    """Takes the elements of two words from the registers of `ldmatrix`. Conversions of bytes need no others: LLVM drops
+    words that nothing reads."""
+    of = [w.words.apart(half, "i8") for half in halves]
+    for odd, number in enumerate(numbers):
+        mine = [of[0][odd], of[0][2 + odd], of[1][odd], of[1][2 + odd]]
+        elements[4 * number : 4 * number + 4] = mine
+        w.words.packed[tuple(mine)] = out[number]
+        for i, element in enumerate(mine):
+            w.words.bytes[element] = halves[i // 2], 0xFF << 8 * (2 * (i % 2) + odd)
 
 
 @rule("stmatrix")

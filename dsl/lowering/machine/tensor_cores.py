@@ -20,10 +20,16 @@ from dsl.ptx_templates import Instruction, family
 
 MODIFIERS = ("satfinite", "xor.popc", "and.popc")
 OPERANDS = DTYPES | OPERAND_TYPES
+NEAR = ("m", "k", "n", "mk", "mn", "kn", "mkn")
+"""The values of `Mma.near`, besides ""."""
 
 
 class Mma(Struct, frozen=True):
-    """An instruction of `mma_sync.toml`: d[m, n] = a[m, k] @ b[k, n] + c, with the element types of a, b and c."""
+    """An instruction of `mma_sync.toml`: d[m, n] = a[m, k] @ b[k, n] + c, with the element types of a, b and c.
+
+    `near`: the axes among `m`, `n` and `k` along which an operand's bytes are neighbours in memory, if bytes are
+        converted to the 16-bit elements of the instruction. `product` then gives a thread neighbours along these axes.
+    """
 
     name: str
     m: int
@@ -33,6 +39,7 @@ class Mma(Struct, frozen=True):
     b: str
     c: str
     modifier: str
+    near: str = ""
 
     @property
     def shape(self) -> str:
@@ -46,6 +53,17 @@ class Mma(Struct, frozen=True):
     @property
     def row(self) -> Instruction:
         return family("mma_sync")[self.name]
+
+    @property
+    def takes_bytes(self) -> bool:
+        """Whether operands that are converted from bytes can have neighbours in a thread: four elements of a row of a,
+        or a column of b, that have two registers. A register has two of 16 bits."""
+        fragment = self.row["b"].fragment
+        return (
+            fragment is not None
+            and OPERANDS[self.b].bits == 16
+            and sum(1 for base in fragment.register if base[0]) == 2
+        )
 
 
 @cache
@@ -160,6 +178,15 @@ class Product(Struct, frozen=True):
     n_repeats: tuple[int, ...]
     batch: tuple[int, ...] = ()
 
+    @property
+    def loaded(self) -> tuple[Layout, Layout]:
+        """The layouts in which a and b are loaded: with registers in the order that suits bytes (`Mma.near`). An
+        instruction takes two registers of neighbours along k, between which those of a have other rows."""
+        if not {"m", "k"} & {*self.instruction.near}:
+            return self.a, self.b
+        k = len(self.a.shape) - 1
+        return _first_along(self.a, k), _first_along(self.b, k - 1)
+
 
 def accumulator(
     instruction: Mma, shape: tuple[int, ...], warps: tuple[int, ...], contiguous: tuple[int, int] = (1, 1)
@@ -273,10 +300,11 @@ def product(instruction: Mma, c: Layout, k: int) -> Product | None:
     free = ([b // width for b in c.register if not b % width], [b for b in c.register if b < width])
     if len(free[0]) + len(free[1]) != len(c.register):
         return None
+    depth = _order_of_depth(instruction)
     # Any free bit of the accumulator could be the register bit of the fragment. The lowest free bit keeps adjacent
     # elements in one word. For products of bytes, the bit below the lane bits is better, because `ldmatrix` can then
     # transpose pairs.
-    pairs = (OPERANDS[instruction.a].bits, OPERANDS[instruction.c].bits) == (8, 32)
+    pairs = (OPERANDS[instruction.a].bits, OPERANDS[instruction.c].bits) == (8, 32) or "n" in instruction.near
     for base in of_c.register:
         axis = 0 if base[0] else 1
         if not free[axis]:
@@ -291,10 +319,10 @@ def product(instruction: Mma, c: Layout, k: int) -> Product | None:
     rows, columns = moved
 
     def of_left(base: tuple[int, int]) -> int:
-        return rows.get(base[0], 0) * k + base[1]
+        return rows.get(base[0], 0) * k + depth.get(base[1], 0)
 
     def of_right(base: tuple[int, int]) -> int:
-        return base[0] * width + columns.get(base[1], 0)
+        return depth.get(base[0], 0) * width + columns.get(base[1], 0)
 
     a = Layout.registers(
         (height, k),
@@ -309,6 +337,23 @@ def product(instruction: Mma, c: Layout, k: int) -> Product | None:
         [b % width for b in c.warp],
     )
     return Product(instruction, c, a, b, tuple(rows.items()), tuple(columns.items()), tuple(free[0]), tuple(free[1]))
+
+
+def _order_of_depth(instruction: Mma) -> dict[int, int]:
+    """Maps each power of two along the instruction's K to the one of the tile. The order is free, as long as both
+    operands have the same. If bytes are neighbours along K, a thread gets those of its registers as neighbours:
+    `ldmatrix` moves four bytes at a time."""
+    fragment = instruction.row["b"].fragment
+    assert fragment is not None
+    powers = [base[0] for base in (*fragment.register, *fragment.lane) if base[0]]
+    return {power: 1 << i if "k" in instruction.near else power for i, power in enumerate(powers)}
+
+
+def _first_along(layout: Layout, axis: int) -> Layout:
+    """Returns the layout with the first two register bits along `axis` as the first ones of all."""
+    first = [b for b in layout.register if b & layout.axis_mask(axis)][:2]
+    rest = [b for b in layout.register if b not in first]
+    return Layout.registers(layout.shape, [*first, *rest], layout.lane, layout.warp)
 
 
 def accumulator_registers(p: Product, number: int = 0) -> list[list[list[int]]]:

@@ -3,7 +3,7 @@ number."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 
 from dsl.lowering.ir.fold import constant_of
@@ -135,3 +135,31 @@ def lies_along(analysis: Analysis, value: Value, axis: int, starts: Mapping[Valu
         op = starts.get(tiles[0], tiles[0]).op
     offset = None if op is None else operand(op, "offset")
     return offset is not None and analysis.of(offset).run[axis] > 1
+
+
+def loads_of(value: Value, alike: Mapping[Value, Sequence[Value]]) -> Iterator[tuple[Op, tuple[int, ...]]]:
+    """Yields the loads of the numbers from which a tile is computed, element by element, and for each axis of the tile
+    that of the load. Flags are no numbers. `alike` maps a value to those that stand for it in loops and branches."""
+    work, seen = [(value, tuple(range(len(value.tile.shape))))], {value}
+    while work:
+        tile, axes = work.pop()
+        op, sources = tile.op, [*alike.get(tile, ())]
+        if op is not None and op.spec.access.kind == "read":
+            yield op, axes
+        elif op is not None and op.spec.elementwise and not op.spec.access.kind:
+            sources += op.operands
+        elif op is not None and op.spec.pure and "axes" in op.attrs:
+            sources, axes = op.operands, tuple(op.attrs["axes"][axis] for axis in axes)
+        new = [each for each in sources if each not in seen and len(each.tile.shape) == len(axes)]
+        work += [(each, axes) for each in new if each.dtype.bits >= 8]
+        seen.update(new)
+
+
+def bytes_along(analysis: Analysis, value: Value, alike: Mapping[Value, Sequence[Value]]) -> int | None:
+    """Returns the axis along which the bytes are contiguous in memory from which a tile of wider elements is computed,
+    element by element. Returns None if it is not computed so."""
+    for load, axes in loads_of(value, alike) if value.dtype.bits > 8 else ():
+        if load.result.dtype.bits == 8:
+            run = analysis.of(offset_of(load)).run
+            return next((axis for axis, own in enumerate(axes) if run[own] > 1), None)
+    return None

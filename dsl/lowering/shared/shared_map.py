@@ -113,17 +113,22 @@ def matrix_lanes(op: Op, map: SharedMap) -> tuple[int, ...]:
     matrices = (*matrix_registers(op, map), 0, 0)[:2]
     if not op.attrs["trans"]:
         return (*map.lane[2:], *matrices)
-    last = map.lane[1] ^ (matrices[0] if has_pairs(op) else 0)
+    last = map.lane[1] ^ (matrices[0] if is_crossed(op, map) else 0)
     return (map.register[0], map.lane[0], last, *matrices)
 
 
 def has_pairs(op: Op) -> bool:
-    """Whether `ldmatrix.trans` moves bytes in pairs: two pairs, one of each of two matrices, form a word of a lane.
-
-    Lanes with bit 1 get their second pair from the first matrix. Otherwise, the eight rows of a matrix would be 0, 1,
-    4, 5, 8, 9, 12 and 13, which the swizzles of TMA put into four different places: two passes over the banks. Now they
-    are 0, 1, 4, 5, 10, 11, 14 and 15."""
+    """Whether `ldmatrix.trans` moves bytes in pairs: two pairs, one of each of two matrices, form a word of a lane."""
     return bool(op.attrs["trans"]) and op.operands[0].dtype.bytes == 1
+
+
+def is_crossed(op: Op, map: SharedMap) -> bool:
+    """Whether lanes with bit 1 get their second pair from the first matrix.
+
+    Otherwise, if the four bytes of a word lie in neighbouring rows, the eight rows of a matrix would be 0, 1, 4, 5, 8,
+    9, 12 and 13, which the swizzles of TMA put into four different places: two passes over the banks. Now they are 0,
+    1, 4, 5, 10, 11, 14 and 15. In fragments of 16-bit elements, the rows of a matrix are neighbours anyway."""
+    return has_pairs(op) and map.lane[0] != 2 * map.register[0]
 
 
 def matrix_registers(op: Op, map: SharedMap) -> tuple[int, ...]:

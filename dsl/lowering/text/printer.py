@@ -126,7 +126,7 @@ class _Printer:
             case Layout():
                 return self.layout(value)
             case Mma():
-                return f"mma({quoted(value.name)})"
+                return f"mma({', '.join(map(quoted, filter(None, (value.name, value.near))))})"
         raise TypeError(f"the IR's text has no form for {type(value).__name__}")
 
     def number(self, value: float) -> str:

@@ -12,7 +12,7 @@ from dsl.lowering.ir.location import Loc, Source, closest
 from dsl.lowering.ir.nesting import MAX_REGIONS
 from dsl.lowering.ir.types import DType, SharedType, TableType, TensorType, TileType, Type, ViewType
 from dsl.lowering.layouts.layout import Layout
-from dsl.lowering.machine.tensor_cores import OPERANDS, Mma, instructions
+from dsl.lowering.machine.tensor_cores import NEAR, OPERANDS, Mma, instructions
 from dsl.lowering.text.rows import TextRow
 
 WORDS = {"none": None, "true": True, "false": False, "inf": float("inf"), "nan": float("nan")}
@@ -156,7 +156,12 @@ class Values:
         found = next((i for i in instructions() if i.name == name), None)
         if found is None:
             row.fail(f"there is no instruction '{name}'", closest(name, [i.name for i in instructions()]), loc)
-        return found
+        if not row.has(","):
+            return found
+        loc, near = row.loc, row.string()
+        if not found.takes_bytes or near not in NEAR:
+            row.fail(f"'{name}' takes no bytes that are neighbours along '{near}'", ", ".join(NEAR), loc)
+        return replace(found, near=near)
 
     def dtype(self, row: TextRow) -> DType:
         if row.kind != "word" or row.token not in OPERANDS:

@@ -36,7 +36,7 @@ from dsl.lowering.ops.memory import moved_by, space_of
 from dsl.lowering.passes.layouts.spread import Layouts
 from dsl.lowering.plan.products import is_wgmma, names_of_product
 from dsl.lowering.plan.tile_loads import is_store
-from dsl.lowering.shared.access_width import ASYNC_BYTES, lies_along, masked_groups, offset_of
+from dsl.lowering.shared.access_width import ASYNC_BYTES, bytes_along, lies_along, loads_of, masked_groups, offset_of
 
 
 def choose_layouts(function: Function, target: Target) -> Layouts:
@@ -173,6 +173,7 @@ class _Anchors:
         # Whether a product uses wgmma. The key is the name of the product, or a value that has the layout of its
         # accumulator.
         self.by_groups: dict[str | Value, bool] = {}
+        self.byte_axes: dict[Value, int | None] = {}
         self.starts = {arg: start for op in self.ops if op.spec.control.counters for start, arg in started(op)}
 
     def choose(self) -> None:
@@ -195,8 +196,8 @@ class _Anchors:
                 self.layouts.give(value, self.layouts.found.pop(value))
         for op in self.dots:
             spread = product_of(op, self.layouts.found[op.result])
-            self.layouts.give(op.operands[0], spread.a)
-            self.layouts.give(op.operands[1], spread.b)
+            for value, layout in zip(op.operands[:2], spread.loaded, strict=True):
+                self.layouts.give(value, layout)
         self.take_copies()
         for op in (op for op in self.ops if op.spec.access.kind and not self.is_passing(op)):
             moved = moved_by(op)
@@ -377,13 +378,53 @@ class _Anchors:
             mixed = left.dtype.bits if is_loaded_across(left) else 0
             instruction = rule  # each warp has the layouts of an mma.sync product
             given = sums_layout((c.shape[0], c.shape[1]), self.warps, mixed)
-        op.attrs["instruction"] = instruction
+        op.attrs["instruction"] = instruction if way else self.near_bytes(op, subject, instruction)
         if given is not None:
             return given, None
         split = self.split_of_warps(op, subject, instruction, pin)
         near = (1, 1) if pin is None else said_of_product(pin, self.warps, len(c.shape))[1]
         layout = accumulator_layout(instruction, c.shape, split, near, self.warps, pin)
         return layout, split if pin is None or "contiguous" not in pin.parts else None
+
+    def near_bytes(self, op: Op, subject: str, instruction: Mma) -> Mma:
+        """Returns the instruction with the axes along which bytes are neighbours in memory that become its operands. A
+        thread then loads words. Otherwise, it loads one or two bytes at a time: 192 loads for a tile of 128 keys and
+        128 values."""
+        if not instruction.takes_bytes:
+            return instruction
+        near, sharing = self.axes_of_bytes(op), self.sharing(op)
+        # Products that share an operand take it in the same order of k. Otherwise, its elements would change threads.
+        along_k = any("k" in self.axes_of_bytes(each) for each in sharing)
+        if along_k and not any(self.is_asked_for(value) for each in sharing for value in each.operands[:2]):
+            near = "".join(letter for letter in "mkn" if letter in near + "k")
+        else:
+            near = near.replace("k", "")
+        if not near:
+            return instruction
+        ways, why = {"whole": near, "plain": ""}, f"bytes are neighbours along {' and '.join(near)}"
+        chosen = self.function.choices.choose("words", subject, ways, "whole", loc=op.loc, because=why)
+        return replace(instruction, near=chosen)
+
+    def axes_of_bytes(self, op: Op) -> str:
+        """Returns those of the axes m, k and n of a product along which bytes are neighbours in memory."""
+        rows, found = len(op.result.tile.shape) - 2, set[str]()
+        for value, names in zip(op.operands[:2], ("mk", "kn"), strict=True):
+            if value not in self.byte_axes:
+                self.byte_axes[value] = bytes_along(self.layouts.facts, value, self.layouts.alike)
+            axis = self.byte_axes[value]
+            if axis is not None and axis >= rows:
+                found.add(names[axis - rows])
+        return "".join(letter for letter in "mkn" if letter in found)
+
+    def is_asked_for(self, value: Value) -> bool:
+        """Whether the kernel loads wider elements of an operand by `ldmatrix`, which leaves them in the order of k."""
+        loads = (load for load, _ in loads_of(value, self.layouts.alike))
+        return any(load.attrs.get("matrix") and load.result.dtype.bits > 8 for load in loads)
+
+    def sharing(self, op: Op) -> list[Op]:
+        """Returns the products that have an operand in common with a product, itself among them."""
+        own = {each for value in op.operands[:2] for each in (value, *self.layouts.alike.get(value, ()))}
+        return [other for other in self.dots if not own.isdisjoint(other.operands[:2])]
 
     def subject_of(self, op: Op, names: set[str]) -> str:
         """Returns the name by which a schedule knows a product, given the names of values that share its layout."""
@@ -496,7 +537,7 @@ class _Anchors:
             spread = product(user.attrs["instruction"], layouts[user.result], user.operands[0].tile.shape[-1])
             if place is None or spread is None:
                 continue
-            wanted = (spread.a, spread.b)[place]
+            wanted = spread.loaded[place]
             if layouts[op.result] == wanted:
                 return wanted
             instruction, shape = op.attrs["instruction"], op.result.tile.shape
@@ -519,8 +560,9 @@ class _Anchors:
         returned layout, a thread then holds these rows or columns as neighbours.
         """
         last = len(op.result.tile.shape) - 1
-        rows = 2 if self.is_across(op.operands[0], last - 1) else 1
-        if self.is_across(op.operands[1], last):
+        near_bytes = op.attrs["instruction"].near
+        rows = 2 if "m" in near_bytes or self.is_across(op.operands[0], last - 1) else 1
+        if "n" in near_bytes or self.is_across(op.operands[1], last):
             counts, why = [4], "bytes that lie across k are transposed 4 at a time"
         elif lies_along(self.layouts.facts, op.operands[1], last - 1, self.starts):
             counts, why = self.stored_at_once(joined), "a thread stores them at once"

@@ -39,7 +39,7 @@ def drawn(seed: int, cached: str, **fixed: int) -> Arrays:
     """A call. The entries of a table behind a sequence's last page are no pages, and rows behind its last key are 9."""
     random, numbers = Random(f"{seed} {cached}"), np.random.default_rng(seed)
     batch, kv_heads, group, s = (random.randint(1, most) for most in (2, 2, 5, 4))
-    d, t, p = random.choice((16, 40, 64, 80)), random.randint(1, 200), random.choice((16, 32, 48))
+    d, t, p = random.choice((16, 40, 64, 80)), random.randint(1, 200), random.choice((1, 16, 24, 48, 64, 256))
     d, p, paged = fixed.get("d", d), fixed.get("p", p), fixed.get("paged", random.random() < 0.6)
     most = -(-t // p)
     lengths = np.array([random.randint(1, t) for _ in range(batch)], np.int32)
@@ -107,31 +107,35 @@ def test_parts_of_pages_and_windows(shares: int, form: dict[str, int]) -> None:
 
 @pytest.mark.parametrize("shares", [1, 2])
 def test_keys_before_the_window_are_not_read(shares: int) -> None:
-    """All but those in the tile of its first key. No weight hides what is not finite."""
+    """All but those in the page of its first key. No weight hides what is not finite, and no page has a number that is
+    out of range."""
     args = drawn(1, "f16", paged=1, p=16, window=20) | {"lengths": None}
     t, s = 16 * args["pages"].shape[1], args["q"].shape[2]
     args["pages"] = args["pages"] % args["k"].shape[0]
     first = max(t - s + 1 - 20, 0) // 16
     args["v"][args["pages"][:, :first]] = np.nan
     args["v"][args["pages"][:, first:]] = 1.0
-    assert first > 1
+    args["pages"][:, : first - 1] = 1 << 30
+    assert first > 2
     module_of(SAMPLE, "emulator", "sm_90a").attention_of_few(**args, SHARES=shares)
     assert np.abs(widen(args["o"]) - 1.0).max() < 1e-2
 
 
-@pytest.mark.parametrize("paged", [0, 1])
+@pytest.mark.parametrize("p", [0, 16, 48, 256])
 @pytest.mark.parametrize("shares", [1, 2])
-def test_rows_behind_the_last_key_change_no_result(shares: int, paged: int) -> None:
-    args = drawn(5, "f16", paged=paged, p=48, window=0)
-    lengths = args["lengths"] = np.full(args["q"].shape[0], 17, np.int32)
-    right = wanted(args)
+def test_rows_behind_the_last_key_change_no_result(shares: int, p: int) -> None:
+    args = drawn(5, "f16", paged=p > 0, p=p or 1, window=0)
+    lengths = args["lengths"] = np.full(args["q"].shape[0], 37, np.int32)
+    right, held = wanted(args), set[tuple[int, int]]()
+    if p:
+        args["pages"][:, -(-37 // p) :] = 1 << 30  # no pages
+        held = {(int(pages[j // p]), j % p) for pages in args["pages"] for j in range(37)}
     for x in (args["k"], args["v"]):
-        if paged:
-            x[args["pages"][:, 0], :, 17:] = np.nan
-        else:
-            x[:, :, 17:] = np.nan
+        for page, row in np.ndindex(x.shape[0], x.shape[2]):
+            if (page, row) not in held if p else row >= 37:
+                x[page, :, row] = np.nan
     module_of(SAMPLE, "emulator", "sm_90a").attention_of_few(**args, SHARES=shares)
-    assert x.shape[2] > 17 and len(lengths)
+    assert np.isnan(x.astype(np.float32)).any() and len(lengths)
     assert np.abs(widen(args["o"]) - right).max() < 5e-2
 
 
@@ -142,7 +146,8 @@ def test_keys_are_copied_ahead(cached: str, arch: str) -> None:
     module = module_of(SAMPLE, "emulator", arch)
     q = ArrayFacts((4, 32, 1, 128), "f16", 16, stride_class(row_major((4, 32, 1, 128))))
     scales = ArrayFacts((8,), "f32", 16)
-    for k, pages in (((4, 8, 4096, 128), None), ((300, 8, 32, 128), ArrayFacts((4, 64), "s32", 16))):
+    tables = [((300, 8, p, 128), ArrayFacts((4, 64), "s32", 16)) for p in (16, 24, 256)]
+    for k, pages in (((4, 8, 4096, 128), None), *tables):
         cache = ArrayFacts(k, cached, 16, stride_class(row_major(k)))
         facts = {"o": q, "q": q, "k": cache, "v": cache, "scale": 0.125, "window": 0, "pages": pages, "lengths": None}
         (step,) = module.attention_of_few.plan(facts | {"k_scale": scales, "v_scale": scales}).steps
@@ -152,7 +157,6 @@ def test_keys_are_copied_ahead(cached: str, arch: str) -> None:
 
 
 WRONG = {
-    "p % 16 == 0": {"p": 24, "paged": 1},
     "d <= 256": {"d": 264},
 }
 

@@ -13,6 +13,7 @@ from msgspec import Struct, field
 
 from dsl.lowering.building.builder import MAX_TILE, broadcast_shapes
 from dsl.lowering.directives.slices import reached
+from dsl.lowering.hopper.box_rows import box_of_rows
 from dsl.lowering.hopper.boxes import MASKED, CopiedBox
 from dsl.lowering.hopper.digits import Digit, Digits, TileIndex
 from dsl.lowering.hopper.windows import NoBox, Subscript, box_of_access, check_begin, check_mask
@@ -27,6 +28,8 @@ from dsl.text import tree as ast
 from dsl.values.bindings import Access, Binding, SharedTile, Table, Tensor, describe
 from dsl.values.building import Building
 from dsl.values.linear_index import IndexTerm, joined
+
+UNTOLD = "does not follow from constants and the place in the tile alone"
 
 
 class Span(Struct):
@@ -284,20 +287,22 @@ def _told(builder: Building, access: Access, axes: list[_Axis], form: _Form) -> 
     digits = Digits(builder.ir, builder.facts)
     for own, axis in zip(memory.axes, axes, strict=True):
         index: TileIndex | None
-        outside = (False, False)
+        outside, tile = (False, False), None
         if isinstance(axis.sub, Span):
             place = form.place_of_span(spans)
             index = TileIndex(_indexed(builder, axis.sub.start), (Digit(place, count=axis.sub.extent),))
             spans += 1
         elif _is_tile(axis.sub):
-            index = digits.of(form.placed(builder, axis.sub))
-            first, last = _both_edges(builder, axis.sub, axis.extent)
+            tile = form.placed(builder, axis.sub)
+            index = digits.of(tile)
+            first, last = _both_edges(builder, axis.sub, axis.extent) if index is not None else (None, None)
             outside = first is not None, last is not None
         else:
             index = TileIndex(_indexed(builder, axis.sub))
-        if index is None:
-            return f"its index along axis {axis.number} does not follow from constants and the place in the tile alone"
-        found.append(Subscript(own, index, axis.extent, outside))
+        if index is None and (tile is None or not _is_loaded(tile)):
+            return f"its index along axis {axis.number} {UNTOLD}"
+        is_told, index = index is not None, index or TileIndex(digits.b.index(0))
+        found.append(Subscript(own, index, axis.extent, outside, tile, is_told))
     return found
 
 
@@ -615,6 +620,9 @@ def _box(
         return "its mask is off", None
     said, cut = builder.ir.broadcast(mask, shape) if isinstance(mask, Value) else None, None
     try:
+        of_table = next((each.axis for each in place.subscripts if not each.is_told), None)
+        if of_table is not None and not loads:
+            return f"its index along axis {of_table} {UNTOLD}", None
         cut = check_mask(digits, said, place.subscripts)
         if cut is not None and not loads:
             return MASKED, None
@@ -623,10 +631,12 @@ def _box(
         # documents this fault (17 corners tried on an H200, driver 580.159.04). TMA loads return zeros there.
         if not loads:
             check_begin(builder.facts, place.subscripts)
+        if of_table is not None:
+            return box_of_rows(digits, place.subscripts, shape, said), cut
         box = box_of_access(digits, place.subscripts, shape, loads, contiguous)
         return (MASKED, None) if cut is not None and box.walks else (box, cut)
     except NoBox as reason:
-        return str(reason) if cut is None else MASKED, None
+        return str(reason) if cut is None or of_table is not None else MASKED, None
 
 
 def write(

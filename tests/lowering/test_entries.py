@@ -322,12 +322,14 @@ TMA = {"itself": "unroll j: 1", "three": "stage v, x: tma\n    pipeline j: 3", "
 
 
 @pytest.mark.parametrize("lines", TMA)
-def test_producer_warps_load_the_table(lines: str) -> None:
+@pytest.mark.parametrize("form", ["pages", "rows"])
+def test_producer_warps_load_the_table(lines: str, form: str) -> None:
     args, wanted = pages()
     text = PAGED.replace("grid heads, batch", "grid heads * batch, 1").replace(
         "block(0), block(1)", "block(0) % heads, block(0) // heads"
     )
-    kernel = compile_kernel(text.format(lines=TMA[lines]), args, arch="sm_90")
+    text = (by_rows(text) if form == "rows" else text).format(lines=TMA[lines])
+    kernel = compile_kernel(text, args, arch="sm_90")
     assert kernel.count("tma_copy") and kernel.count("copy") == 0 and not loads_late(kernel)
     (roles,) = (op for op in kernel.ops if op.name == "warp_specialize")
     tables = [op.operands[0].name for op in walk(roles.regions[1]) if op.name == "load"]
@@ -349,8 +351,98 @@ def test_producer_warps_load_entries_of_entries(lines: str) -> None:
     assert np.array_equal(args["c"], wanted)
 
 
-def test_rows_of_several_pages_are_no_box() -> None:
-    text = by_rows(PAGED.replace("TN = 32, P = 64", "TN = 64, P = 16").format(lines="stage v: tma"))
-    with pytest.raises(TileError, match="an index tile") as told:
-        compile_kernel(text, pages(p=16, tn=64, most=16)[0], arch="sm_90")
-    assert "stage NAME: shared" in str(told.value)
+WAYS = {"mma.sync": "instruction acc: mma.sync\n    stage v, x: tma\n    pipeline j: 3", "wgmma": "unroll j: 1"}
+
+
+def boxes(kernel: Kernel) -> list[int]:
+    """The number of rows of each box of v that an iteration copies."""
+    (roles,) = (op for op in kernel.ops if op.name == "warp_specialize")
+    copies = [op for op in walk(roles.regions[0]) if op.name == "tma_copy"]
+    own = [op for op in copies if (tensor := operand(op, "tensor")) is not None and tensor.name == "v"]
+    return [max(axis[1] for axis in op.attrs["box"] if axis[2] == 0) for op in own]
+
+
+@pytest.mark.parametrize(("p", "most"), [(8, 24), (16, 12), (48, 4), (64, 3), (256, 2)])
+@pytest.mark.parametrize("way", ["mma.sync", "wgmma"])
+def test_rows_of_several_pages_are_a_box_for_each(p: int, most: int, way: str) -> None:
+    """By itself where wgmma reads them."""
+    args, wanted = pages(p=p, tn=64, most=most)
+    text = PAGED.replace("TM = 16, TN = 32, P = 64", f"TM = 16, TN = 64, P = {p}")
+    if way == "wgmma":
+        text, (args, wanted) = text.replace("TM = 16", "TM = 64"), four_times(args, wanted)
+    kernel = compile_kernel(by_rows(text.format(lines=WAYS[way])), args, arch="sm_90a")
+    assert boxes(kernel) == [min(p & -p, 64)] * (64 // min(p & -p, 64)) and not loads_late(kernel)
+    assert kernel.count("wgmma") == (way == "wgmma")
+    launch(kernel, args)
+    assert np.array_equal(args["y"], wanted)
+
+
+def four_times(args: Arrays, wanted: np.ndarray) -> tuple[Arrays, np.ndarray]:
+    """With 64 rows of x in place of 16."""
+    x, wanted = np.tile(args["x"], (1, 1, 4, 1)), np.tile(wanted, (1, 1, 4, 1))
+    return args | {"x": x, "y": np.full_like(wanted, np.nan)}, wanted
+
+
+ENDS = """        at = j + arange(TN)
+        page = load(pages[b, at // P], mask={table}, other=0)
+        rows = load(v[page, of, at % P, 0 : D], mask={rows})
+        acc = dot(x[b, of, :, :], rows, acc)
+"""
+END = "at < end"
+
+
+def to_the_end(table: str = END, rows: str = "at[:, None] < end", tm: int = 16, p: int = 16) -> str:
+    before, _, after = PAGED.partition("        page = ")
+    before = before.replace("    acc =", "    end = ends[b]\n    acc =")
+    text = before + ENDS.format(table=table, rows=rows) + after[after.index("    y[b") :]
+    return text.replace("TM = 16, TN = 32, P = 64", f"TM = {tm}, TN = 64, P = {p}")
+
+
+@pytest.mark.parametrize("p", [16, 48])
+@pytest.mark.parametrize(("way", "arch"), [("mma.sync", "sm_90a"), ("wgmma", "sm_90a"), ("wgmma", "sm_80")])
+def test_what_is_behind_the_end_is_not_read(way: str, arch: str, p: int) -> None:
+    """Neither its rows nor entries of the table, which are no pages there."""
+    args, wanted = pages(p=p, tn=64, most=192 // p)
+    ends = args["ends"] = np.array([1, 0, 64 + p + 3, 192 - 5], np.int32)
+    args["pages"][:] = 1 << 30
+    args["v"] = np.concatenate([args["v"]] * 6)
+    places = np.random.default_rng(p).permutation(len(args["v"])).astype(np.int32)
+    wanted[:] = 0
+    held = np.zeros((len(args["v"]), p), bool)
+    for b, end in enumerate(ends):
+        count = -(-int(end) // p)
+        args["pages"][b, :count], places = places[:count], places[count:]
+        for i in range(end):
+            page, row = args["pages"][b, i // p], i % p
+            held[page, row] = True
+            wanted[b] += np.einsum("hm,hd->hmd", *(each.astype(np.float32) for each in (
+                args["x"][b, :, :, i % 64], args["v"][page, :, row])))  # fmt: skip
+    args["v"][(~held)[:, None, :].repeat(args["v"].shape[1], 1)] = np.nan
+    args, wanted = four_times(args, wanted)
+    kernel = compile_kernel(to_the_end(tm=64, p=p).format(lines=WAYS[way]), args, arch=arch)
+    assert arch == "sm_80" or boxes(kernel)[:4] == [16] * 4
+    launch(kernel, args)
+    assert np.array_equal(args["y"], wanted)
+
+
+NO_BOXES = {
+    "rows apart": (by_rows(PAGED).replace("at // P", "at // 4").replace("at % P", "at % 4"), "its rows have places"),
+    "backwards": (by_rows(PAGED).replace("(at % P)", "(P - 1 - at % P)"), "its rows have places"),
+    "table": (to_the_end(table="at < end - 1"), "the mask of its table says more than its own"),
+    "first": (to_the_end(table="at >= end", rows="at[:, None] >= end"), "may exclude the first one"),
+    "columns": (to_the_end(rows="arange(D)[None, :] < end"), "says more than its"),
+    "mixed": (by_rows(PAGED).replace("page[:, None]", "cumsum(page, axis=0)[:, None]"), "its place comes from 'scan'"),
+    "ahead": (
+        by_rows(PAGED).replace("{lines}", "stage pages: ahead\n    {lines}"),
+        "where its boxes begin is computed by",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NO_BOXES)
+def test_rows_that_are_no_boxes(name: str) -> None:
+    text, why = NO_BOXES[name]
+    text = text.replace("ROW", "").replace("TN = 32", "TN = 64")
+    with pytest.raises(TileError, match=why) as told:
+        compile_kernel(text.format(lines="stage v: tma"), pages(p=64, tn=64)[0], arch="sm_90")
+    assert "stage NAME: shared" in str(told.value) or name == "mixed"

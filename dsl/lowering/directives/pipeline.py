@@ -38,6 +38,7 @@ from dsl.lowering.directives.roles import PipelinedLoop, roles
 from dsl.lowering.directives.slices import around, impure, leaves_of, located, made_anew, reads, slice_of, without
 from dsl.lowering.directives.staged import CopyHead, read_stage, retype
 from dsl.lowering.directives.staged import copy as make_copy
+from dsl.lowering.hopper.boxes import CopiedBox
 from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Block, Function, Op, Value, clone, in_line, replace_uses, uses, walk
 from dsl.lowering.ir.location import Loc, TileError
@@ -386,8 +387,9 @@ def _misfit_of_loop(loop: Op) -> tuple[str, str] | None:
 
 
 def source_of(copy: Op) -> list[Value]:
-    """Returns the source offsets, the mask and the shared-tile offsets of a copy."""
-    return [v for v in (operand(copy, name) for name in ("source", "mask", "offset")) if v is not None]
+    """Returns the source offsets, the mask and the shared-tile offsets of a copy, and where its TMA box begins."""
+    box = CopiedBox.of(copy).operands.values() if "box" in copy.attrs else ()
+    return [v for v in (*(operand(copy, name) for name in ("source", "mask", "offset")), *box) if v is not None]
 
 
 def _misfit_of_tiles(function: Function, nest: Nest) -> tuple[str, str] | None:

@@ -30,6 +30,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from dsl.lowering.building.builder import Builder
+from dsl.lowering.building.single import SingleElements
 from dsl.lowering.building.unused import remove_unused
 from dsl.lowering.directives.computed_operands import computed_operands
 from dsl.lowering.directives.entries import load_tiles_ahead, unsteady, written_in
@@ -42,6 +43,7 @@ from dsl.lowering.directives.staged import (
     copy,
     copy_halo,
     copy_joint,
+    copy_rows,
     feeds_wgmma,
     shared_tile,
     side_by_side,
@@ -609,7 +611,7 @@ class _Choosing:
 
     def are_columns(self, parts: Sequence[Op]) -> bool:
         """Whether the parts of a load are adjacent along the axis that is contiguous in memory, and feed wgmma."""
-        if not all("box" in each.attrs for each in parts):
+        if not all("box" in each.attrs and "rows" not in each.attrs for each in parts):
             return False
         runs, boxes = self.facts.of(offset_of(parts[0])).run, [CopiedBox.of(each) for each in parts]
         contiguous = [axis.along >= 0 and axis.step == 1 and runs[axis.along] == max(runs) for axis in boxes[0].axes]
@@ -690,10 +692,13 @@ def _stage(function: Function, facts: Analysis, loop: Op, loads: list[Op], room:
         staged = [_staged(b, facts, load, taken, users) for load in loads]
         staged = side_by_side(function, b, with_halos(function, b, staged), users, room)
     with b.region(head):
+        elements = SingleElements(b)
         for each in staged:
             b.place = (each.load.loc or b.loc, None)
             source, mask = offset_and_mask(each.load)
-            if each.halo is not None:
+            if each.load.attrs.get(TMA) and "rows" in each.load.attrs:
+                copy_rows(b, elements, each)
+            elif each.halo is not None:
                 copy_halo(b, each)
             elif each.joint:
                 copy_joint(b, each)

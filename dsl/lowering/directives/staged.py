@@ -10,6 +10,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from dsl.lowering.building.builder import Builder
+from dsl.lowering.building.single import SingleElements
 from dsl.lowering.directives.halo import Halo, are_adjacent, halo_of, widened
 from dsl.lowering.directives.slices import reached
 from dsl.lowering.directives.tma import TMA
@@ -136,7 +137,7 @@ def with_halos(function: Function, b: Builder, staged: list[Staged]) -> list[Sta
     for each in staged:
         load = each.load
         is_whole = each.axes == (0, 1) and each.run == load.result.tile.shape[1]
-        if load.attrs.get(TMA) and is_whole and operand(load, CUT) is None:
+        if load.attrs.get(TMA) and is_whole and operand(load, CUT) is None and "rows" not in load.attrs:
             several.setdefault((load.operands[0], load.result.tile), []).append(each)
     seen: dict[Op, Staged] = {}
     for windows in several.values():
@@ -198,6 +199,22 @@ def copy_joint(b: Builder, each: Staged) -> None:
         copy(b, each.tile, None, place, each.load.operands[0], None, None, box=replace(box, at=at))
 
 
+def copy_rows(b: Builder, elements: SingleElements, each: Staged) -> None:
+    """Builds the copies of a load that is several boxes, one below the other."""
+    box, shape, columns = CopiedBox.of(each.load), each.load.result.tile.shape, each.place.tile.shape[-1]
+    assert box.rows is not None
+    along, rows = box.rows
+    beside = prod(each.place.tile.shape[:-1]) // shape[along]
+    for start in range(0, columns, each.run):
+        part = box.columns(b, each.axes, shape, start, each.run)
+        for row in range(0, shape[along], rows):
+            held, at = (rows * beside, each.run), part.at + row * beside * each.run
+            place = offsets_within(b, held)
+            place = b.value("add", b.broadcast(b.index(at), held), place) if at else place
+            one = replace(part.from_row(elements, shape, row), at=at)
+            copy(b, each.tile, None, place, each.load.operands[0], None, None, box=one)
+
+
 def _shifted(b: Builder, box: CopiedBox, columns: int) -> CopiedBox:
     """Returns the box that starts `columns` elements later along the innermost axis of `box`."""
     first, *others = box.axes
@@ -251,7 +268,7 @@ def _parts_of_loads(staged: list[Staged]) -> Iterable[list[Staged]]:
     parts: dict[tuple[Any, ...], list[Staged]] = {}
     for each in staged:
         load = each.load
-        if load.attrs.get(TMA) and load.loc is not None and not each.halo:
+        if load.attrs.get(TMA) and load.loc is not None and not each.halo and "rows" not in load.attrs:
             parts.setdefault((load.operands[0], load.loc, load.result.tile), []).append(each)
     return parts.values()
 

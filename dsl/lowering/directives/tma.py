@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from math import prod
 
+from dsl.lowering.building.single import flaw_of_elements
 from dsl.lowering.hopper.boxes import ATOM, BOX_ALIGN, LEAST_ARCH, MOST_OF_BOX, CopiedBox, box_fault
 from dsl.lowering.ir.function import Function, Op, Value
 from dsl.lowering.ir.targets import Target
@@ -16,8 +17,9 @@ from dsl.lowering.shared.shared_map import Swizzle, row_swizzle
 
 TMA = "tma"
 WHAT_IS_A_BOX = (
-    "a box is made of slices and scalars; rows that an index tile chooses are copied by threads, 'stage NAME: shared'; "
-    "image, row and column must be digits of a pixel's number, 'specialize h, w, p, q'"
+    "a box is made of slices and scalars; a table may say where eight rows or more begin that follow each other, "
+    "a[t[i // 8], i % 8]; single rows that an index tile chooses are copied by threads, 'stage NAME: shared'; image, "
+    "row and column must be digits of a pixel's number, 'specialize h, w, p, q'"
 )
 WHAT_IS_A_MASK = (
     "a mask of comparisons that excludes rows, or the ends of rows: j + arange(64)[:, None] < n; threads leave out "
@@ -74,10 +76,25 @@ def flaw_of_box(function: Function, target: Target, facts: Analysis, op: Op) -> 
         extent > MOST_OF_BOX for axis, extent in enumerate(shape) if runs[axis] == 1
     ):
         return message, f"at most {MOST_OF_BOX} rows of {LEAST_RUN} bytes or more"
+    apart = _flaw_of_rows(box, shape, last)
+    if apart is not None:
+        return apart, WHAT_IS_A_BOX
     rows = prod(shape) // inner
     if rows * boxed(inner, rows, max(runs), size) * size % BOX_ALIGN:
         return message, f"boxes of multiples of {BOX_ALIGN} bytes, as all begin at such places of shared memory"
     return box_fault(facts, box)
+
+
+def _flaw_of_rows(box: CopiedBox, shape: tuple[int, ...], last: int) -> str | None:
+    """Checks whether each of several boxes below each other is one part of its shared tile, and whether the place of
+    each can be computed. Returns None if so, otherwise the reason why not. The axis `last` is contiguous in memory."""
+    if box.rows is None:
+        return None
+    along, _ = box.rows
+    if along == last or prod(shape[axis] for axis in range(along) if axis != last) > 1:
+        return "the rows that follow each other do not in its shared tile"
+    mixed = next(filter(None, (flaw_of_elements(axis.first) for axis in box.axes)), None)
+    return f"where its boxes begin is computed by '{mixed}'" if mixed else None
 
 
 def _aligned_rows(function: Function, tensor: Value) -> str:

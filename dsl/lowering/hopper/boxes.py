@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from dsl.lowering.building.builder import Builder
+from dsl.lowering.building.single import SingleElements
 from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Block, Op, Value, walk
 from dsl.lowering.ir.types import SharedType
@@ -74,11 +75,15 @@ class CopiedBox(Struct, frozen=True):
     For a window, `walks` contains an entry for each axis along which pixels advance. These axes come after the channels
     and before one last axis. The extent of the first of them is the number of all pixels. The box starts at element
     `at` of a stage in shared memory.
+
+    A load may be several boxes, one below the other (`box_rows.py`). Then `rows` is the axis of its tile that they
+    divide, and the number of rows of each. Where a box begins along an axis is the element of a tile at its first row.
     """
 
     axes: tuple[BoxAxis, ...]
     walks: tuple[PixelWalk, ...] = ()
     at: int = 0
+    rows: tuple[int, int] | None = None
 
     @property
     def size(self) -> int:
@@ -95,7 +100,8 @@ class CopiedBox(Struct, frozen=True):
     def attrs(self) -> dict[str, object]:
         axes = tuple((axis.axis, axis.extent, axis.along, axis.step) for axis in self.axes)
         walks = tuple((walk.lower, walk.upper, walk.step, walk.count) for walk in self.walks)
-        return {"box": axes, "at": self.at} | ({"walks": walks} if walks else {})
+        more = ({"walks": walks} if walks else {}) | ({"rows": self.rows} if self.rows else {})
+        return {"box": axes, "at": self.at} | more
 
     @staticmethod
     def of(op: Op) -> CopiedBox:
@@ -105,7 +111,7 @@ class CopiedBox(Struct, frozen=True):
             PixelWalk(lower, upper, step, count, named[f"tap{i}"])
             for i, (lower, upper, step, count) in enumerate(op.attrs.get("walks", ()))
         ]
-        return CopiedBox(tuple(axes), tuple(walks), op.attrs["at"])
+        return CopiedBox(tuple(axes), tuple(walks), op.attrs["at"], op.attrs.get("rows"))
 
     def joined(self, extents: Sequence[int]) -> dict[int, int]:
         """Returns the tensor's extent along each axis of the box. For joined axes, it is the product of their
@@ -150,10 +156,19 @@ class CopiedBox(Struct, frozen=True):
         ahead = start * (prod(shape) // shape[order[-1]])
         return replace(self, axes=tuple(axes), at=ahead)
 
+    def from_row(self, elements: SingleElements, shape: tuple[int, ...], row: int) -> CopiedBox:
+        """Returns the box of the group of rows that begins with this row of a tile of this `shape`."""
+        assert self.rows is not None
+        index = tuple(row if axis == self.rows[0] else 0 for axis in range(len(shape)))
+        axes = tuple(replace(axis, first=elements.of(axis.first, index)) for axis in self.axes)
+        return replace(self, axes=axes, rows=None)
+
     def part(self, b: Builder, axis: int, origin: Value, part: int) -> CopiedBox | str:
         """Returns the box of `part` elements along an axis of the tile, from element `origin` on. If they are no box,
         returns the reason."""
         start = constant_of(origin)
+        if self.rows is not None:
+            return "its rows have places of their own, and it is computed in parts"
         if start is None:
             return "its parts begin at places known only at run time; those of 'static' parts of one block are known"
         if self.walks and axis == self.axes[1].along:
@@ -190,7 +205,7 @@ def _columns(b: Builder, axis: BoxAxis, start: int, run: int) -> BoxAxis:
 def with_box(attrs: dict[str, Any], operands: list[Value], box: CopiedBox | str) -> list[Value]:
     """Replaces the box of an operation. If `box` is a string, removes the box, and stores the string as the reason.
     Changes `attrs`, and returns the new operands."""
-    for name in ("box", "walks", "at"):
+    for name in ("box", "walks", "at", "rows"):
         attrs.pop(name, None)
     kept = [
         not name.startswith(("corner", "tap")) and (name != CUT or not isinstance(box, str)) for name in attrs["has"]

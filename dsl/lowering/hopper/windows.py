@@ -39,13 +39,16 @@ class Subscript(Struct, frozen=True):
 
     `axis` is an axis of the tensor, or None for an axis of one element that a view has inserted. `extent` is the number
     of elements along the axis. `outside` states whether an index tile may be before the first element, and whether it
-    may be after the last one. Slices and scalars have their own masks.
+    may be after the last one. Slices and scalars have their own masks. `tile` is the index tile itself. If it is loaded
+    from a table, `is_told` is false, and `index` says nothing of it.
     """
 
     axis: int | None
     index: TileIndex
     extent: int | Value
     outside: tuple[bool, bool] = (False, False)
+    tile: Value | None = None
+    is_told: bool = True
 
     @property
     def digit(self) -> Digit | None:
@@ -71,7 +74,7 @@ def box_of_access(
     # axis of the tile, so a store joins axes first.
     if contiguous and not windows:
         own = _joined(digits.b, own)
-    slices = {each: _slice(digits, each, shape) for each in own}
+    slices = {each: slice_of_axis(digits, each, shape) for each in own}
     if None not in slices.values():
         return _of_slices(slices.values(), shape)
     wrong = NoBox(NO_DIGITS)
@@ -80,7 +83,7 @@ def box_of_access(
             return _window(digits, slices, shape)
         except NoBox as reason:
             wrong = reason
-    joined = [_slice(digits, each, shape) for each in _joined(digits.b, own)] if contiguous else [None]
+    joined = [slice_of_axis(digits, each, shape) for each in _joined(digits.b, own)] if contiguous else [None]
     if None in joined:
         raise wrong
     return _of_slices(joined, shape)
@@ -88,7 +91,7 @@ def box_of_access(
 
 def _of_slices(slices: Iterable[BoxAxis | None], shape: tuple[int, ...]) -> CopiedBox:
     axes = tuple(axis for axis in slices if axis is not None)
-    if all(_covers(axes, along, shape) for along in range(len(shape))):
+    if all(covers(axes, along, shape) for along in range(len(shape))):
         return CopiedBox(axes)
     raise NoBox("it reads elements several times")
 
@@ -130,7 +133,7 @@ def _window(digits: Digits, slices: dict[Subscript, BoxAxis | None], shape: tupl
         walked = [each for each in slices if each.digit is not None and each.digit.axis == along]
         rest = {each: axis for each, axis in slices.items() if each not in walked and axis is not None}
         others = [axis for axis in range(len(shape)) if axis != along]
-        is_whole = all(_covers(rest.values(), axis, shape) for axis in others)
+        is_whole = all(covers(rest.values(), axis, shape) for axis in others)
         if walked and len(walked) + len(rest) == len(slices) and is_whole:
             try:
                 return _Window(digits, walked, rest, shape[along]).box()
@@ -139,7 +142,7 @@ def _window(digits: Digits, slices: dict[Subscript, BoxAxis | None], shape: tupl
     raise wrong
 
 
-def _covers(axes: Iterable[BoxAxis], along: int, shape: tuple[int, ...]) -> bool:
+def covers(axes: Iterable[BoxAxis], along: int, shape: tuple[int, ...]) -> bool:
     """Whether the axes of a box cover each element along the axis `along` of the tile exactly once."""
     elements = 1
     for axis in sorted((axis for axis in axes if axis.along == along), key=lambda axis: axis.step):
@@ -149,7 +152,7 @@ def _covers(axes: Iterable[BoxAxis], along: int, shape: tuple[int, ...]) -> bool
     return elements == shape[along]
 
 
-def _slice(digits: Digits, each: Subscript, shape: tuple[int, ...]) -> BoxAxis | None:
+def slice_of_axis(digits: Digits, each: Subscript, shape: tuple[int, ...]) -> BoxAxis | None:
     """Returns the slice that a subscript reads, or None if the subscript is no slice."""
     # A digit that does not start at 0 is a slice if it does not wrap within the tile. So its start must be a multiple
     # of the number of positions in the tile.
@@ -267,8 +270,8 @@ def check_mask(digits: Digits, mask: Value | None, subscripts: list[Subscript]) 
     the mask that excludes elements inside, which a box contains, or None if it excludes none."""
     # For an index past the end of a row, a load by threads reads the next row, but a box returns zero.
     said, cuts = set[tuple[int, int]](), list[tuple[Value, Lift]]()
-    conditions = [] if mask is None else [*_conditions(digits.b, mask)]
-    for flag, order, lift in conditions:
+    stated = [] if mask is None else [*conditions(digits.b, mask)]
+    for flag, order, lift in stated:
         found = set() if order is None else _edges(digits, order, subscripts, lift)
         cuts += [] if found else [(flag, lift)]
         said |= found
@@ -277,7 +280,7 @@ def check_mask(digits: Digits, mask: Value | None, subscripts: list[Subscript]) 
             if each.outside[edge] and (number, edge) not in said:
                 why = f"no mask says that its index along axis {each.axis} is not {word} element"
                 raise NoBox(MASKED if cuts else why)
-    if len(cuts) in (0, len(conditions)):
+    if len(cuts) in (0, len(stated)):
         return mask if cuts else None
     # TMA sets elements outside to 0: with all conditions, threads would do so again in each block at an edge.
     return reduce(partial(digits.b.value, "and"), [lift(flag) for flag, lift in cuts])
@@ -294,20 +297,20 @@ def check_begin(facts: Analysis, subscripts: list[Subscript]) -> None:
 Lift = Callable[[Value], Value]
 
 
-def _conditions(b: Builder, mask: Value, lift: Lift = lambda v: v) -> Iterator[tuple[Value, ValueOrder | None, Lift]]:
+def conditions(b: Builder, mask: Value, lift: Lift = lambda v: v) -> Iterator[tuple[Value, ValueOrder | None, Lift]]:
     """Yields the conditions that a mask combines by `&`, each with its comparison, or None if it is no comparison, and
     with a function that broadcasts or reshapes the condition or its operands to the mask's shape."""
     op = mask.op
     if op is not None and op.spec.algebra.masks == "all":
         for each in op.operands:
-            yield from _conditions(b, each, lift)
+            yield from conditions(b, each, lift)
     elif op is not None and op.spec.elements.reshapes:
         shape = mask.tile.shape
 
         def through(value: Value) -> Value:
             return lift(b.reshape(value, shape) if value.tile.size == prod(shape) else b.broadcast(value, shape))
 
-        yield from _conditions(b, op.operands[0], through)
+        yield from conditions(b, op.operands[0], through)
     elif constant_of(mask) is not True:
         yield mask, ValueOrders().told(mask), lift
 

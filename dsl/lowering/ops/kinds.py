@@ -122,7 +122,7 @@ def each_is(kind: tuple[Reads, str], names: str) -> dict[str, tuple[Reads, str]]
 ATTRIBUTES: dict[str, tuple[Reads, str]] = {
     **each_is(WHOLE, "at axis base bytes groups index line nest number offset pending pingpong producers unroll"),
     **each_is(COUNT, "apart blocks parts stages steps"),
-    **each_is(WHOLES, "axes outer pieces"),
+    **each_is(WHOLES, "axes outer pieces rows"),
     **each_is(
         FLAG,
         "ahead anew begins besides clears commutes exact few from_zero goes_on matrix one_thread own resident "

@@ -209,6 +209,8 @@ def _takes(needs: str, **named: str) -> dict[str, Any]:
 
 
 BOX = {"corner": "index", "tap": "index"}
+BOXES = {"corner": "places", "tap": "index"}
+"""The operands of several boxes below each other: where each begins is an element of a tile."""
 _PLACED = {"offset": "places", "stage": "index", "mask": "flag"}
 _WHOLE = {"there": "flag"}
 """The operand of a TMA box without a mask: a flag that decides whether the box is accessed."""
@@ -220,7 +222,7 @@ _SAME_AXES = ElementFacts(along=same_axis)
 row(
     "load", (2, 14), _infer_moved, "has cache evict", becomes=_access_row("ld"), elements=_SAME_AXES,
     access=MemoryAccess(_load_effects, "read", under_mask="convex"), placement=replace(ACCESS, exchange=_exchange_load),
-    **_takes("offset", **_PLACED | {"memory": "memory", "other": "tile"}, **_WHOLE, **{CUT: "flag"}, **BOX),
+    **_takes("offset", **_PLACED | {"memory": "memory", "other": "tile"}, **_WHOLE, **{CUT: "flag"}, **BOXES),
 )  # fmt: skip
 row(
     "store", (3, 11), nothing, "has cache evict", becomes=_access_row("st"), elements=_SAME_AXES,

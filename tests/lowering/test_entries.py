@@ -446,3 +446,23 @@ def test_rows_that_are_no_boxes(name: str) -> None:
     with pytest.raises(TileError, match=why) as told:
         compile_kernel(text.format(lines="stage v: tma"), pages(p=64, tn=64)[0], arch="sm_90")
     assert "stage NAME: shared" in str(told.value) or name == "mixed"
+
+
+def test_rows_that_span_several_swizzle_atoms_come_by_ldmatrix() -> None:
+    """Two atoms of 128 bytes: the boxes of the second one lie behind all rows of the first one."""
+    args, _ = pages(p=16, tn=64, most=12)
+    random = np.random.default_rng(0)
+    args["v"] = random.integers(-3, 4, (*args["v"].shape[:3], 128)).astype(np.float16)
+    wanted = np.zeros((*args["y"].shape[:3], 128), np.float32)
+    for b, end in enumerate(args["ends"]):
+        for i in range(end):
+            row = args["v"][args["pages"][b, i // 16], :, i % 16].astype(np.float32)
+            wanted[b] += args["x"][b, :, :, i % 64, None].astype(np.float32) * row[:, None]
+    args["y"] = np.full_like(wanted, np.nan)
+    text = PAGED.replace("TN = 32, P = 64, D = 64", "TN = 64, P = 16, D = 128").format(lines=WAYS["mma.sync"])
+    kernel = compile_kernel(by_rows(text), args, arch="sm_90a")
+    assert boxes(kernel) == [16] * 8
+    read = {op.name for op in kernel.ops if op.operands and op.operands[0].name == "sv" and op.results}
+    assert read == {"ldmatrix"}
+    launch(kernel, args)
+    assert np.array_equal(args["y"], wanted)

@@ -100,7 +100,7 @@ from dsl.lowering.plan.tile_loads import (
     row_bytes,
 )
 from dsl.lowering.shared.access_width import ASYNC_BYTES, MAX_BYTES, lies_along, neighbours, offset_of
-from dsl.lowering.shared.atoms import offsets_within, shape_in_atoms
+from dsl.lowering.shared.atoms import offsets_within, places_in_atoms, shape_in_atoms
 
 WAYS = {"shared": True, "registers": False}
 """The options of the choice `stage` for values computed in parts and for results. True means shared memory."""
@@ -898,7 +898,13 @@ def _loaded(b: Builder, staged: Staged, users: dict[Value, list[Op]]) -> list[Op
         b.place = (load.loc or b.loc, None)
         window = None if staged.halo is None else staged.halo.window(staged.number)
         more = {} if window is None else {"window": window}
-        made = b.access("load", {"memory": staged.tile, "offset": staged.place}, cache=None, evict=None, **more).result
+        shape, place = staged.place.tile.shape, staged.place
+        if staged.is_in_atoms and not wgmmas_of(load, users):
+            # These offsets are linear, so `ldmatrix` loads operands of `mma.sync`. By plain loads, attention of few
+            # queries, of heads of 128, spilled 552 bytes.
+            place = places_in_atoms(b, shape, staged.run)
+        made = b.access("load", {"memory": staged.tile, "offset": place}, cache=None, evict=None, **more).result
+        made = b.reshape(made, shape)
         if staged.is_turned:
             made = b.op("transpose", [made], axes=_inverse(staged.axes)).result
         mask, other = operand(load, "mask"), operand(load, "other")

@@ -50,6 +50,12 @@ class Staged(Struct):
     atom: int = 0
 
     @property
+    def is_in_atoms(self) -> bool:
+        """Whether the rows of a tile of its own, which TMA fills, span several swizzle atoms."""
+        is_own = self.halo is None and not self.joint
+        return bool(self.load.attrs.get(TMA)) and is_own and self.run < self.place.tile.shape[-1]
+
+    @property
     def is_turned(self) -> bool:
         return self.axes != tuple(range(len(self.axes)))
 

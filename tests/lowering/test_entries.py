@@ -466,3 +466,48 @@ def test_rows_that_span_several_swizzle_atoms_come_by_ldmatrix() -> None:
     assert read == {"ldmatrix"}
     launch(kernel, args)
     assert np.array_equal(args["y"], wanted)
+
+
+TILES = """
+kernel paged(y: f32[batch, m, D], x: f16[batch, m, TN], v: f16[count, P, D], pages: s32[batch, most], ends: s32[batch];
+             TM = 64, TN = 64, P = 16, D = 128):
+    grid m // TM, batch
+    i, b = block(0) * TM, block(1)
+    end = ends[b].to(index)
+    acc = zeros(f32[TM, D])
+    for j in range(0, end, TN):
+        at = j + arange(TN)
+        page = load(pages[b, at // P], mask=at < end, other=0)
+        acc = dot(x[b, i : i + TM, :], load(v[page, at % P, 0 : D], mask=at[:, None] < end), acc)
+    y[b, i : i + TM, :] = acc
+
+schedule s of paged:
+    {lines}
+    stage x, v: tma
+"""
+
+
+@pytest.mark.parametrize("instruction", ["wgmma", "mma.sync"])
+@pytest.mark.parametrize("lines", ["cluster 2", "persistent 1"])
+def test_blocks_of_a_cluster_share_boxes_of_pages(lines: str, instruction: str) -> None:
+    random, ends = np.random.default_rng(0), np.array([7, 130, 187], np.int32)
+    table, places = np.full((3, 12), 1 << 30, np.int32), random.permutation(40)
+    v = random.integers(-3, 4, (40, 16, 128)).astype(np.float16)
+    x = random.integers(-3, 4, (3, 128, 64)).astype(np.float16)
+    wanted, held = np.zeros((3, 128, 128), np.float32), np.zeros((40, 16), bool)
+    for b, end in enumerate(ends):
+        table[b, : -(-end // 16)], places = places[: -(-end // 16)], places[-(-end // 16) :]
+        for i in range(end):
+            page, row = table[b, i // 16], i % 16
+            held[page, row] = True
+            wanted[b] += np.outer(x[b, :, i % 64].astype(np.float32), v[page, row].astype(np.float32))
+    v[~held] = np.nan
+    args = {"y": np.full_like(wanted, np.nan), "x": x, "v": v, "pages": table, "ends": ends}
+    text = TILES.format(lines=f"{lines}\n    instruction acc: {instruction}")
+    kernel = compile_kernel(text, args, arch="sm_90a")
+    assert boxes(kernel) == [16] * 8
+    (roles,) = (op for op in kernel.ops if op.name == "warp_specialize")
+    shared = [op.attrs.get("blocks") for op in walk(roles.regions[0]) if op.name == "tma_copy"]
+    assert shared.count(2) == (8 if lines == "cluster 2" else 0)
+    launch(kernel, args, grid=(2, 1, 1) if lines == "persistent 1" else None)
+    assert np.array_equal(args["y"], wanted)

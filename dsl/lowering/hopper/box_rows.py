@@ -72,7 +72,7 @@ def _behind(op: Op, value: Value, axis: int) -> list[tuple[Value, int]]:
     """Returns the tiles that say what the elements of `value` along `axis` are, each with the corresponding axis. There
     are none if the operation mixes elements."""
     along = op.spec.elements.along(op, value, axis) if op.spec.elements.along is not None else None
-    if along is None or not (op.spec.pure or op.spec.access.kind == "read"):
+    if along is None or not (op.spec.elementwise or op.spec.elements.reshapes or op.spec.access.kind == "read"):
         return []
     tiles = op.operands if op.spec.pure else [operand(op, "offset")]
     return [(each, along[each]) for each in tiles if each is not None and each in along]

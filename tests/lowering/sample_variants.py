@@ -100,7 +100,9 @@ DIMS: dict[tuple[str, str | None], list[dict[str, int]]] = {
     ("attend", "attend_long"): [heads(1000, 1000, 256)],
     ("attend", "attend_tile"): [heads(1024, 1024, 64), heads(1000, 1000, 128), {**heads(77, 300, 40), **PACKED}],
     ("attend", "attend_small"): [heads(77, 300, 256)],
-    ("decode", "parts"): [few(4096, 128, 0), few(1001, 72, 100), {**few(64, 64, 0, 40), **PAGES}],
+    ("decode", "parts"): [
+        *(few(4096, 128, 0), few(1001, 72, 100), {**few(64, 64, 0, 40), **PAGES}, {**few(16, 128, 0, 40), **PAGES})
+    ],
     ("of_queries", "groups"): [backward(1024, 1024, 64), backward(4096, 4096, 128)],
     ("of_keys", "groups"): [backward(1024, 1024, 64), backward(4096, 4096, 128)],
     ("of_queries", "rows"): [backward(1024, 1024, 64), backward(77, 300, 40)],

@@ -156,6 +156,17 @@ def test_keys_are_copied_ahead(cached: str, arch: str) -> None:
         assert any(op.attrs.get("ahead") for op in copies)
 
 
+@pytest.mark.parametrize("p", [16, 48, 256])
+@pytest.mark.parametrize("cached", ["f16", "s8", "e4m3"])
+def test_pages_may_come_by_tma(cached: str, p: int, tmp_path: Path) -> None:
+    """A box for each page of a tile, or for each part of 16 rows."""
+    path = tmp_path / SAMPLE.name
+    path.write_text(SAMPLE.read_text().replace("    pipeline j:", "    stage k, v: tma\n    pipeline j:"))
+    args, module = drawn(7, cached, paged=1, p=p, d=128), module_of(path, "emulator", "sm_90a")
+    module.attention_of_few(**args, SHARES=2)
+    assert np.abs(widen(args["o"]) - wanted(args)).max() < 5e-2
+
+
 WRONG = {
     "d <= 256": {"d": 264},
 }

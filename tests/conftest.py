@@ -21,6 +21,9 @@ os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
 CONFIG = TemporaryDirectory(prefix="dsl-tests-config-", ignore_cleanup_errors=True)
 os.environ["XDG_CONFIG_HOME"] = CONFIG.name
 
+# Tests compile what they look at, and write nothing into the developer's compile cache. Those of the cache place it.
+os.environ["DSL_CACHE"] = "off"
+
 # Workers take the cores. Threads of small products of matrices wait for each other.
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 

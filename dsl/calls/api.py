@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from copy import copy
 from functools import cached_property
 from inspect import Signature
@@ -12,33 +12,37 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from dsl.calls.agreement import check_agreement, has_symbols
-from dsl.calls.arguments import check_kinds, class_of, facts_of, in_words, order, plain_number, shape_facts
-from dsl.calls.called import Called
-from dsl.calls.origin import Origin, origin_of
+from dsl.calls.arguments import are_of_kinds, class_of, facts_of, in_words, order, plain_number, shape_facts
+from dsl.calls.front import CallFront
+from dsl.calls.kept import KeptCalls, plan_of
 from dsl.calls.plan import BoundPlan, Output, Plan
 from dsl.calls.short_way import MOST_WAYS, short_way
-from dsl.calls.signature import CallSignature, documentation, signature_of
-from dsl.kernels.compile import Compiled
-from dsl.kernels.plugin_files import load_plugins
-from dsl.kernels.variant import Request, Variant, stride_class
-from dsl.kernels.variants import Variants
-from dsl.lowering.ir.choices import Asked
+from dsl.kernels.kept_variants import KeptCompiled, compiled_again
+from dsl.kernels.loaded import LoadedProgram, load_lazily, parse_lazily
+from dsl.kernels.request import Request, stride_class
+from dsl.lowering.ir.limits import most_elements
 from dsl.lowering.ir.location import Errors, TileError, closest
 from dsl.lowering.ir.targets import Target, target
-from dsl.lowering.known.facts import most_elements
 from dsl.runtime.call_classes import CallClasses
 from dsl.runtime.untraced import is_traced, untraced
-from dsl.schedules import Points
-from dsl.text import tree as ast
-from dsl.text.heads import KernelHead
-from dsl.text.program import Program, parse_program
-from dsl.text.program import load as load_program
 
+# A first call from the compile cache imports neither the parser nor the compiler. They are imported where they are
+# used, below.
 if TYPE_CHECKING:
+    from dsl.calls.called import Called
+    from dsl.calls.origin import Origin
     from dsl.calls.planner import Planner
+    from dsl.calls.signature import CallSignature
     from dsl.calls.tuned import Tuned
+    from dsl.kernels.compile import Compiled
+    from dsl.kernels.variant import Variant
+    from dsl.kernels.variants import Variants
+    from dsl.lowering.ir.choices import Asked
     from dsl.runtime import DeviceFacts, Kernel, LaunchResult
+    from dsl.schedules import Points
+    from dsl.text import tree as ast
+    from dsl.text.heads import KernelHead
+    from dsl.text.program import Program
 
 MOST_PLANS = 1024
 """The greatest number of plans that one function keeps, one per class of calls. The number is limited because a service
@@ -60,8 +64,7 @@ def load(
     With `strict_bounds`, kernels check at run time that tiles used as indices are inside their axes, on any device.
     `choose` maps keys of compiler choices to options, for all kernels that have these choices. `Module.asked.check()`
     raises an error for a key that no kernel had. `name` is the name of the file in errors, by default its path."""
-    program = load_program(path, name, load_plugins(plugins))
-    return Module(program, device, arch, strict_bounds, choose)
+    return Module(load_lazily(path, name, plugins), device, arch, strict_bounds, choose)
 
 
 def parse(
@@ -69,7 +72,7 @@ def parse(
 ) -> Module:
     """Makes a module from the text of a `.tile` file. The text cannot import files. Raises TileError. The other
     parameters are as in `load`."""
-    return Module(parse_program(text, name), device, arch, strict_bounds)
+    return Module(parse_lazily(text, name), device, arch, strict_bounds)
 
 
 class Module:
@@ -81,21 +84,57 @@ class Module:
 
     def __init__(
         self,
-        program: Program,
+        program: Program | LoadedProgram,
         device: str = "auto",
         arch: str | None = None,
         strict_bounds: bool = False,
         choose: Mapping[str, str] | Asked | None = None,
     ):
-        self.program, self.device, self.strict_bounds = program, device, strict_bounds
-        self.asked = choose if isinstance(choose, Asked) else Asked(dict(choose or {}))
+        # A tool may have changed the blocks of a `Program`, so only what `load` and `parse` read is kept.
+        self._loaded = program if isinstance(program, LoadedProgram) else LoadedProgram.of(program)
+        self.device, self.strict_bounds = device, strict_bounds
+        self._choose = choose or {}
         self._asked = None if arch is None else target(arch)
         self._tuned: Tuned | None = None
-        self.variants = Variants(program, lambda compiled: CompiledKernel(compiled, device, program))
         self._functions: dict[str, ModuleFunction] = {}
 
+    @property
+    def program(self) -> Program:
+        """The parsed program."""
+        return self._loaded.program
+
+    @cached_property
+    def asked(self) -> Asked:
+        """The options of choices that `choose` names."""
+        from dsl.lowering.ir.choices import Asked
+
+        return self._choose if isinstance(self._choose, Asked) else Asked(dict(self._choose))
+
+    @property
+    def _asks(self) -> bool:
+        """Whether the module may have options of choices. Most have none, and import no choices."""
+        return bool(self._choose) or "asked" in vars(self)
+
+    @cached_property
+    def variants(self) -> Variants[CompiledKernel]:
+        """The compiled variants."""
+        from dsl.kernels.garbage import imports
+
+        with imports():
+            from dsl.kernels.variants import Variants
+
+        return Variants(self.program, self._kernel_of, self._loaded.shelf)
+
+    def _kernel_of(self, compiled: Compiled | KeptCompiled) -> CompiledKernel:
+        return CompiledKernel(compiled, self.device, self._loaded)
+
+    @property
+    def _names(self) -> list[str]:
+        """The names of the dispatches and kernels."""
+        return [*self._loaded.dispatches, *self._loaded.kernels]
+
     def __repr__(self) -> str:
-        return f"<Module {self.program.source.name}: {', '.join([*self.program.dispatches, *self.program.kernels])}>"
+        return f"<Module {self._loaded.name}: {', '.join(self._names)}>"
 
     def __getattr__(self, name: str) -> ModuleFunction:
         # Notebooks, `copy` and `pickle` read attributes whose names begin with an underscore. These reads need an
@@ -110,10 +149,9 @@ class Module:
     def __getitem__(self, name: str) -> ModuleFunction:
         """Returns the kernel or dispatch with this name. For example, `m["compile"]` returns a kernel named `compile`,
         while `m.compile` is the method. Raises KeyError for an unknown name."""
-        known = [*self.program.dispatches, *self.program.kernels]
-        if name not in known:
-            message = f"{self.program.source.name} has no kernel or dispatch '{name}'"
-            raise KeyError("; ".join(filter(None, [message, closest(name, known)])))
+        if name not in self._names:
+            message = f"{self._loaded.name} has no kernel or dispatch '{name}'"
+            raise KeyError("; ".join(filter(None, [message, closest(name, self._names)])))
         function = self._functions.get(name)
         if function is None:
             made = untraced(ModuleFunction, (self, name), {}) if is_traced() else ModuleFunction(self, name)
@@ -122,17 +160,19 @@ class Module:
 
     def __copy__(self) -> Module:
         """Returns a module of the same text with variants, plans and workspaces of its own."""
-        return Module(self.program, self.device, self._arch_asked, self.strict_bounds, dict(self.asked.options))
+        return Module(self._loaded, self.device, self._arch_asked, self.strict_bounds, dict(self.asked.options))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Module:
         return memo.setdefault(id(self), copy(self))
 
     def __reduce__(self) -> tuple[Any, ...]:
+        from dsl.calls.origin import origin_of
+
         options = self.device, self._arch_asked, self.strict_bounds, dict(self.asked.options)
         return module_from, (origin_of(self.program), *options)
 
     def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *self.program.dispatches, *self.program.kernels]
+        return [*super().__dir__(), *self._names]
 
     @property
     def _arch_asked(self) -> str | None:
@@ -156,15 +196,29 @@ class Module:
         """The data that `dsl tune --write` wrote beside the `.tile` file. The file is read once. Raises TileError
         `tuned` if the data does not match the `.tile` file. A data file that is not JSON is renamed, with a warning."""
         if self._tuned is None:
-            from dsl.calls.tuned import Tuned, stale_errors, tuned_path
+            from dsl.calls.tuned import Tuned, stale_errors
             from dsl.calls.tuned_file import usable
+            from dsl.text.files import tuned_path
 
-            path = self.program.path
+            path = self._loaded.path
             tuned = Tuned() if path is None else usable(tuned_path(path))
             if errors := stale_errors(tuned, self.program):
                 raise Errors(errors)
             self._tuned = tuned
         return self._tuned
+
+    @property
+    def _kept(self) -> KeptCalls | None:
+        """The plans of calls in the compile cache. None if the module keeps none. Calls with options of choices must
+        look at all choices, so that a key that no kernel has is found."""
+        return None if self._asks else self._kept_calls
+
+    @cached_property
+    def _kept_calls(self) -> KeptCalls | None:
+        if self._loaded.shelf is None:
+            return None
+        about = [str(self.strict_bounds), self._arch_asked or ""]
+        return KeptCalls(self._loaded.shelf, about, self._loaded.path)
 
     def compile(
         self,
@@ -205,7 +259,7 @@ class Module:
             index_bits=64 if any(is_far(head, name, dims, each) for name, each in (strides or {}).items()) else None,
             strides={name: stride_class(each) for name, each in (strides or {}).items()},
         )
-        known = {p.name for p in node.params if isinstance(p.type, ast.TensorAnnotation) and p.type.strided}
+        known = {name for name, array in head.arrays.items() if array.strided}
         for name in set(strides or {}) - known:
             message = f"kernel '{kernel}' has no strided tensor '{name}'"
             raise TileError("name", node.loc, message, ", ".join(sorted(known)) or "strides follow from its dims")
@@ -215,7 +269,8 @@ class Module:
         """Compiles the kernel of a request. Equivalent requests share one compiled kernel."""
         kernel = self.variants.kernel(self.as_asked(request), **options)
         kernel.options = options
-        self.asked.note(kernel.compiled.variant.function.choices)
+        if self._asks:  # the choices of a kernel of the compile cache are made again only to be looked at
+            self.asked.note(kernel.compiled.variant.function.choices)
         return kernel
 
     def built(self, request: Request) -> Variant:
@@ -229,7 +284,8 @@ class Module:
 
     def as_asked(self, request: Request) -> Request:
         """Returns the request with the module's own settings added: `strict_bounds` and the options of `choose`."""
-        strict, choices = self.strict_bounds or request.strict_bounds, {**self.asked.options, **request.choices}
+        strict = self.strict_bounds or request.strict_bounds
+        choices = {**(self.asked.options if self._asks else {}), **request.choices}
         # The usual case needs no copy.
         if (strict, choices) == (request.strict_bounds, request.choices):
             return request
@@ -284,14 +340,16 @@ class CompiledKernel:
     `k.run(…)` waits and returns a `dsl.runtime.LaunchResult`. A notebook shows the kernel's figures and source. After
     `run` on the emulator, the notebook also shows the cost of each line."""
 
-    def __init__(self, compiled: Compiled, device: str, program: Program):
+    def __init__(self, compiled: Compiled | KeptCompiled, device: str, loaded: LoadedProgram):
         from dsl.runtime import Kernel
 
-        self.compiled, self.program, self.device = compiled, program, device
+        self.compiled, self._loaded, self.device = compiled, loaded, device
         self.options: dict[str, Any] = {}
         """The compiler's options under which it was compiled."""
         self.kernel = Kernel(compiled.ptx, device=device)
-        self.llvm, self.ptx, self.header = compiled.llvm, compiled.ptx, compiled.header
+        if isinstance(compiled, KeptCompiled):
+            compiled.header = self.kernel.header  # which has just been read
+        self.ptx, self.header = compiled.ptx, compiled.header
         self.bind, self.grid, self.check_numbers = self.kernel.bind, self.kernel.grid, self.kernel.check_numbers
         self.result: LaunchResult | None = None
         """The result of the last `run`."""
@@ -300,7 +358,7 @@ class CompiledKernel:
         return f"<CompiledKernel {self.compiled.header.label} for {self.compiled.header.arch}>"
 
     def __copy__(self) -> CompiledKernel:
-        made = CompiledKernel(self.compiled, self.device, self.program)
+        made = CompiledKernel(self.compiled, self.device, self._loaded)
         made.options = self.options
         return made
 
@@ -308,12 +366,17 @@ class CompiledKernel:
         return memo.setdefault(id(self), copy(self))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return kernel_from, (origin_of(self.program), self.device, self.compiled.variant.request, self.options)
+        from dsl.calls.origin import origin_of
+
+        found = self.compiled
+        request = found.request if isinstance(found, KeptCompiled) else found.variant.request
+        return kernel_from, (origin_of(self.program), self.device, request, self.options)
 
     def _repr_html_(self) -> str:
         from dsl.calls.shown import kernel_page
 
-        return kernel_page(self.compiled, self.program, self.result)
+        found = self.compiled
+        return kernel_page(found.whole if isinstance(found, KeptCompiled) else found, self.program, self.result)
 
     def run(self, *arguments: Any, **named: Any) -> LaunchResult:
         """Launches the kernel, waits, and returns the result with its counters. The options are those of
@@ -322,8 +385,16 @@ class CompiledKernel:
         return self.result
 
     @property
+    def program(self) -> Program:
+        return self._loaded.program
+
+    @property
     def ir(self) -> str:
         return self.compiled.ir
+
+    @property
+    def llvm(self) -> str:
+        return self.compiled.llvm
 
     @property
     def overlapping(self) -> Kernel:
@@ -345,23 +416,45 @@ class ModuleFunction:
 
     def __init__(self, module: Module, name: str):
         self.module, self.name = module, name
-        self.called = module.program.once(Called, name)
-        self.params = self.called.params
+        self.front = self._front()
+        self.params = [*self.front.params]
         self.__name__ = self.__qualname__ = name
-        self.__doc__ = f"{name}({', '.join(self.params)})\n\n{documentation(self.called)}"
+        self.__doc__ = f"{name}({', '.join(self.params)})\n\n{self.front.doc}"
         self._plans = CallClasses[BoundPlan]()
         self._ways = self._plans.ways
 
     def __repr__(self) -> str:
-        return f"<{self.name}({', '.join(self.params)}) of {self.module.program.source.name}>"
+        return f"<{self.name}({', '.join(self.params)}) of {self.module._loaded.name}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return getitem, (self.module, self.name)
+
+    def _front(self) -> CallFront:
+        """Returns what a call needs to know of the function, from the compile cache where it is kept."""
+        kept = self.module._kept
+        front = None if kept is None or self.module._loaded.is_parsed else kept.front(self.name)
+        if front is None:
+            from dsl.calls.front import front_of
+            from dsl.calls.signature import documentation
+
+            front = front_of(self.called, self._other_names(), documentation(self.called))
+            if kept is not None:
+                kept.keep_front(self.name, front)
+        return front
+
+    @cached_property
+    def called(self) -> Called:
+        """The dispatch or kernel in the program."""
+        from dsl.calls.called import Called
+
+        return self.module.program.once(Called, self.name)
 
     @cached_property
     def signature(self) -> CallSignature:
         """The parameters in their order, with their kinds, types and dims, and whether kernels write them.
         `signature.python` is an `inspect.Signature`."""
+        from dsl.calls.signature import signature_of
+
         return signature_of(self.called)
 
     @property
@@ -390,10 +483,12 @@ class ModuleFunction:
     ) -> tuple[Output, ...]:
         """Like `outputs`, for arguments by parameter and other named values. `also` names optional outputs that the
         call makes, too."""
-        check_kinds(self.called, given)
+        from dsl.calls.agreement import check_agreement, has_symbols
+
+        self.check_kinds(given)
         constants = {name: value for name, value in rest.items() if name != "schedule"}
         self.check_constants(self.called.split(constants)[0])
-        facts = facts_of(self.called, given)
+        facts = facts_of(self.front, given)
         found = self.called.outputs(facts, rest, also)
         check_agreement(self.called, facts, rest)
         facts |= {output.name: output.facts for output in found}
@@ -417,7 +512,7 @@ class ModuleFunction:
 
     def _call(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
         given, rest = self.order(arguments, named)
-        check_kinds(self.called, given)
+        self.check_kinds(given)
         plan = self.plan_for(given, rest)
         # A call that returns arrays must allocate them each time, so it has no short way.
         if not plan.outputs:
@@ -441,10 +536,17 @@ class ModuleFunction:
         the parameters in several ways."""
         rest = {name: self.plain(name, value) for name, value in named.items() if name not in self.params}
         by_name = {name: value for name, value in named.items() if name in self.params}
-        return order(self.called, arguments, by_name, makes_outputs), rest
+        return order(self.front, arguments, by_name, makes_outputs, lambda: self.called), rest
+
+    def check_kinds(self, given: Mapping[str, Any]) -> None:
+        """Raises TileError `call` if an argument is of another kind than its parameter."""
+        if not are_of_kinds(self.front, given):
+            from dsl.calls.arguments import check_kinds
+
+            check_kinds(self.called, given)
 
     def is_optional(self, name: str) -> bool:
-        return name in self.called.optional
+        return name in self.front.optional
 
     def plain(self, name: str, value: Any) -> Any:
         """Converts a named value that is no parameter (an option, constant, dim or `schedule`) to a plain Python value.
@@ -462,13 +564,18 @@ class ModuleFunction:
             raise TileError("call", None, f"'{name}' takes a number or a name, not {in_words(value)}")
         return number
 
-    @cached_property
-    def known(self) -> list[str]:
+    @property
+    def known(self) -> tuple[str, ...]:
         """The names that a call accepts besides its parameters: options, types, constants, dims, scalars and
         `schedule`."""
+        return self.front.others
+
+    def _other_names(self) -> list[str]:
+        from dsl.text.tree import Option
+
         program = self.module.program
         dispatch = self.called.dispatch
-        found = {line.name: None for line in dispatch.lines if isinstance(line, ast.Option)} if dispatch else {}
+        found = {line.name: None for line in dispatch.lines if isinstance(line, Option)} if dispatch else {}
         for kernel in self.called.launched:
             head = program.head(kernel)
             found |= dict.fromkeys([*head.types, *sorted(program.settable(kernel)), *head.dims, *head.scalars])
@@ -477,22 +584,46 @@ class ModuleFunction:
     def facts(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the facts about each argument that planning needs: for example an array's shape, type and
         alignment."""
-        return facts_of(self.called, given)
+        return facts_of(self.front, given)
 
     def plan_for(self, given: Mapping[str, Any], rest: dict[str, Any]) -> BoundPlan:
         """Returns the compiled launches of a call. They are planned and compiled once for each class of calls."""
         facts = self.facts(given)
-        key = class_of(self.called, facts, rest)
+        key = class_of(self.front, facts, rest)
         plan = self._plans.find(key)
         if plan is None:
-            # The plan is made for the whole class of calls. Types and shapes of outputs follow from the facts alone.
-            outputs = self.called.outputs(facts, rest)
-            facts |= {output.name: output.facts for output in outputs}
-            plan = BoundPlan(self, self.plan(facts, **rest), outputs=outputs)
+            plan = self._kept_plan(key, facts, rest)
             # Plans with workspaces are never dropped, because a captured CUDA graph may contain the addresses of the
             # workspaces.
             self._plans.keep(key, plan, MOST_PLANS, stays=lambda each: each.keeps_memory)
         return plan
+
+    def _kept_plan(self, kind: Hashable, facts: dict[str, Any], rest: dict[str, Any]) -> BoundPlan:
+        """Returns the compiled launches of the class `kind`. If the compile cache does not have them, they are made and
+        kept."""
+        kept = self.module._kept
+        key = None if kept is None else kept.key(self.name, kind, *self._place())
+        if kept is not None and key is not None and (found := kept.find(key)) is not None:
+            plan, texts = found
+            kernels = [self._kernel(step.request, text.text) for step, text in zip(plan.steps, texts, strict=True)]
+            return BoundPlan(self, plan_of(plan), kernels, plan.outputs)
+        # The plan is made for the whole class of calls. Types and shapes of outputs follow from the facts alone.
+        outputs = self.called.outputs(facts, rest)
+        facts |= {output.name: output.facts for output in outputs}
+        made = BoundPlan(self, self.plan(facts, **rest), outputs=outputs)
+        if kept is not None and key is not None:
+            kept.keep(key, made.plan, outputs, [kernel.ptx for kernel in made.kernels])
+        return made
+
+    def _place(self) -> tuple[str, DeviceFacts]:
+        place, device = self.module.place()
+        return place.arch, device
+
+    def _kernel(self, request: Request, ptx: str) -> CompiledKernel:
+        """Returns the kernel of a plan that was kept."""
+        module = self.module
+        again = compiled_again(lambda: module.program, module.as_asked(request), ptx)
+        return CompiledKernel(again, module.device, module._loaded)
 
     def plan(self, facts: Mapping[str, Any], schedule: str | None = None, **rest: Any) -> Plan:
         """Plans the launches for arguments with these facts. `rest` holds options of the dispatch and constants."""

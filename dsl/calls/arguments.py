@@ -4,58 +4,64 @@ collects the facts that planning needs."""
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from itertools import combinations, takewhile
-from typing import Any, SupportsFloat
+from typing import TYPE_CHECKING, Any, SupportsFloat
 
-from dsl.calls.binding import BoundArguments
-from dsl.calls.called import Called, read_in_order
-from dsl.kernels.variant import stride_class
+from dsl.calls.front import CallFront, read_in_order
+from dsl.kernels.request import stride_class
+from dsl.lowering.ir.limits import most_elements
 from dsl.lowering.ir.location import TileError
-from dsl.lowering.ir.types import DTYPES
-from dsl.lowering.known.facts import most_elements
 from dsl.runtime.numbers import as_float, exact_key, is_masked, item_of, plain
 from dsl.values.facts import UNKNOWN, ArrayFacts, Unknown
+
+if TYPE_CHECKING:
+    from dsl.calls.called import Called
 
 SHAPE_TEXT = re.compile(r"(\w+)\[([\d, ]*)\]")
 
 
 def order(
-    called: Called, arguments: tuple[Any, ...], by_name: dict[str, Any], makes_outputs: bool = True
+    front: CallFront,
+    arguments: tuple[Any, ...],
+    by_name: dict[str, Any],
+    makes_outputs: bool,
+    called_of: Callable[[], Called],
 ) -> dict[str, Any]:
     """Maps each parameter of a call to its argument. `makes_outputs` is True if the caller may leave out outputs.
-    Raises TileError `call` if there are too many or too few arguments, or if they fit the parameters in several
-    ways."""
-    free = [p for p in called.params if p not in by_name]
-    required = [p for p in free if p not in called.optional]
+    `called_of` is called if the kinds, types and shapes of the arguments decide. Raises TileError `call` if there are
+    too many or too few arguments, or if they fit the parameters in several ways."""
+    free = [p for p in front.params if p not in by_name]
+    required = [p for p in free if p not in front.optional]
     count = len(arguments)
     if count > len(free):
-        takes = f"{called.name} takes {len(called.params)} arguments"
-        raise TileError("call", None, f"{takes}; got {count + len(by_name)}", ", ".join(called.params))
-    found = readings(called, free, count, makes_outputs)
+        takes = f"{front.name} takes {len(front.params)} arguments"
+        raise TileError("call", None, f"{takes}; got {count + len(by_name)}", ", ".join(front.params))
+    found = readings(front, free, count, makes_outputs)
     # `m.add(x, y)` with an optional output may be read in two ways. Often only one of them fits the shapes and types.
     if len(found) > 1:
+        called = called_of()
         fitting = [r for r in found if fits(called, dict(zip(r, arguments, strict=True)) | by_name)]
         if len(fitting) > 1:
             raise ambiguous(called, fitting)
         found = fitting or found
     if not found and makes_outputs and count + len(by_name):
-        outputs = sum(p in called.leading for p in required)
-        takes = f"it takes {', '.join(called.params)}"
-        raise TileError("call", None, f"{called.name} needs '{required[outputs + count]}'", takes)
+        outputs = sum(p in front.leading for p in required)
+        takes = f"it takes {', '.join(front.params)}"
+        raise TileError("call", None, f"{front.name} needs '{required[outputs + count]}'", takes)
     taken = found[0] if found else read_in_order(free, set(free) - set(required), count)
     given = dict(zip(taken, arguments, strict=False)) | by_name  # missing arguments are reported later
-    return {p: given.get(p) for p in called.params}
+    return {p: given.get(p) for p in front.params}
 
 
-def readings(called: Called, free: list[str], count: int, makes_outputs: bool) -> list[list[str]]:
+def readings(front: CallFront, free: list[str], count: int, makes_outputs: bool) -> list[list[str]]:
     """Returns every way to assign `count` positional arguments to parameters of `free`. A way is a list of parameters.
     A call may leave out the first outputs, any outputs that no kernel reads, and the last optional tensors."""
     if count == len(free):
         return [free]
-    required = [p for p in free if p not in called.optional]
-    optional = [p for p in free if p in called.optional]
-    written, read = called.accesses
+    required = [p for p in free if p not in front.optional]
+    optional = [p for p in free if p in front.optional]
+    written, read = front.accesses
     outputs = list(takewhile(lambda p: makes_outputs and p in written, required))
     pure = list(takewhile(lambda p: p not in read, outputs))
     found = []
@@ -73,6 +79,7 @@ def readings(called: Called, free: list[str], count: int, makes_outputs: bool) -
 def fits(called: Called, given: Mapping[str, Any]) -> bool:
     """Returns whether the arguments can belong to their parameters. Kinds, ranks, element types and shapes must agree.
     If an output is left out, its shape must follow from the arguments."""
+    from dsl.calls.binding import BoundArguments
     from dsl.runtime import is_array
 
     bound: dict[str, BoundArguments] = {}
@@ -108,7 +115,7 @@ def ambiguous(called: Called, readings: list[list[str]]) -> TileError:
 # ---- facts for planning ----
 
 
-def facts_of(called: Called, given: Mapping[str, Any]) -> dict[str, Any]:
+def facts_of(front: CallFront, given: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the facts about each argument that planning needs: ArrayFacts, numbers, tables as tuples, or None. Calls
     with equal facts form a class."""
     from dsl.runtime import is_array
@@ -118,17 +125,17 @@ def facts_of(called: Called, given: Mapping[str, Any]) -> dict[str, Any]:
         if value is None or value is UNKNOWN:
             out[name] = value
         elif is_array(value) or isinstance(value, ArrayFacts):
-            out[name] = array_facts(value, name in called.strided)
+            out[name] = array_facts(value, name in front.strided)
         else:
             out[name] = tuple(value) if isinstance(value, list | tuple) else plain_number(value)
     return out
 
 
-def class_of(called: Called, facts: Mapping[str, Any], rest: Mapping[str, Any]) -> Hashable:
+def class_of(front: CallFront, facts: Mapping[str, Any], rest: Mapping[str, Any]) -> Hashable:
     """Returns the key of a call's class. Calls with equal keys share a plan."""
     # If a number or table decides no launch, the key contains only its kind. For example, calls with 40 different seeds
     # share a plan.
-    decide = called.deciding
+    decide = front.deciding
     return (
         *(f if isinstance(f, ArrayFacts) else exact_key(f) if n in decide else kind_of(f) for n, f in facts.items()),
         *((name, exact_key(rest[name])) for name in sorted(rest)),
@@ -165,10 +172,27 @@ def shape_facts(value: Any) -> Any:
     if not (hasattr(value, "shape") and hasattr(value, "dtype")):
         is_symbol = not isinstance(value, bool | int | float) and hasattr(value, "node")
         return UNKNOWN if is_symbol else value
+    from dsl.lowering.ir.types import DTYPES
     from dsl.runtime.frameworks.framework import dtype_name
 
     name = getattr(value.dtype, "name", None) or str(value.dtype).rpartition(".")[2]
     return ArrayFacts(tuple(value.shape), name if name in DTYPES else dtype_name(value, name))
+
+
+def are_of_kinds(front: CallFront, given: Mapping[str, Any]) -> bool:
+    """Returns whether all arguments are surely of the kinds of their parameters. If not, `check_kinds` decides."""
+    from dsl.runtime import is_array
+
+    for name, value in given.items():
+        kind = front.kinds[name]
+        if value is None or is_array(value) or isinstance(value, ArrayFacts | Unknown):
+            continue
+        if kind == "table" and isinstance(value, list | tuple):
+            if any(plain_number(v) is None for v in value):
+                return False
+        elif kind != "number" or plain_number(value) is None:
+            return False
+    return True
 
 
 def check_kinds(called: Called, given: Mapping[str, Any]) -> None:

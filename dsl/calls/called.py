@@ -3,7 +3,7 @@ description is built once per program."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 from itertools import takewhile
 from typing import Any
@@ -323,13 +323,3 @@ def deciding_names(program: Program, kernel: str) -> set[str]:
         elif isinstance(each, ast.Assert):
             nodes.append(each.condition)
     return program.read_by_schedules(kernel).union(*map(names_in, nodes))
-
-
-def read_in_order(
-    free: Sequence[str], optional: Collection[str], count: int, outputs: Collection[str] = ()
-) -> list[str]:
-    """Returns the parameters to which `count` positional arguments belong: those of `free` in order, without `outputs`.
-    If `count` is too small for all parameters, the last optional tensors are left out."""
-    required = sum(p not in optional and p not in outputs for p in free)
-    absent = [p for p in free if p in optional][max(count - required, 0) :]
-    return [p for p in free if p not in absent and p not in outputs]

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct, field
 
-from dsl.kernels.variant import Request
+from dsl.kernels.request import Request
+from dsl.lowering.ir.limits import most_elements
 from dsl.lowering.ir.location import Loc, TileError
-from dsl.lowering.ir.types import DTYPES
-from dsl.lowering.known.facts import most_elements
-from dsl.text.program import Program
 from dsl.values.facts import ArrayFacts
+
+if TYPE_CHECKING:
+    from dsl.text.program import Program
 
 
 class Compiles(Protocol):
@@ -68,10 +69,12 @@ class Workspace(Struct, frozen=True):
 
 
 class Step(Struct):
-    """One launch of a plan: the requested variant, and where the argument of each parameter comes from."""
+    """One launch of a plan: the requested variant, and where the argument of each parameter comes from. `names` are the
+    parameters of the kernel."""
 
     request: Request
     arguments: list[Any]  # each is a FromCall, a Workspace, a number, a table or None
+    names: tuple[str, ...]
 
 
 class FromCall(Struct, frozen=True):
@@ -111,7 +114,7 @@ class BoundPlan:
     first launch."""
 
     def __init__(self, function: Callee, plan: Plan, kernels: list[Any] | None = None, outputs: Sequence[Output] = ()):
-        self.plan, self.program, self.outputs = plan, function.module.program, outputs
+        self.plan, self.outputs = plan, outputs
         # Only workspaces and overlapping launches need the context manager `call`. Other plans skip it.
         self.shares = any(isinstance(a, Workspace) for step in plan.steps for a in step.arguments)
         self.kernels = kernels or [function.module.variant(step.request) for step in plan.steps]
@@ -207,8 +210,7 @@ class BoundPlan:
         """Returns the arguments for one launch of the plan."""
         if self.shares:
             self.workspaces = self._workspaces.setdefault(device_of(given), {})
-        names = self.program.head(step.request.kernel).names
-        return [self.argument(a, name, given) for a, name in zip(step.arguments, names, strict=True)]
+        return [self.argument(a, name, given) for a, name in zip(step.arguments, step.names, strict=True)]
 
     @property
     def keeps_memory(self) -> bool:
@@ -254,6 +256,7 @@ def allocate_workspace(workspace: Workspace, given: Mapping[str, Any]) -> Any:
     """Allocates a workspace on the device of the call's arrays."""
     import numpy as np
 
+    from dsl.lowering.ir.types import DTYPES
     from dsl.runtime import empty_like, to_device
     from dsl.runtime.frameworks import clear
     from dsl.runtime.scratch import make_scratch

@@ -163,7 +163,8 @@ class Planner:
 
         def made(values: PointsOfLaunches) -> list[Step]:
             constants = {**choice.constants, **values.get(0, {})}
-            return [Step(self.request(head, choice.schedule, constants, self.bind(head, arguments)), arguments)]
+            request = self.request(head, choice.schedule, constants, self.bind(head, arguments))
+            return [Step(request, arguments, head.names)]
 
         steps = self.taken_steps([Rival(choice.schedule or self.name, made({}), made)])
         return Plan(steps or made({}), [*self.reasons, f"kernel {self.name} with {choice.schedule or 'no schedule'}"])
@@ -503,7 +504,7 @@ class Planner:
         if choice is not None:
             schedule, constants = choice.schedule, {**constants, **choice.constants}
         constants |= point
-        return Step(self.request(head, schedule, constants, bound), arguments)
+        return Step(self.request(head, schedule, constants, bound), arguments, head.names)
 
     def bound_arguments(
         self, launch: ast.Launch, head: KernelHead, names: LineNames

@@ -206,11 +206,6 @@ class Tuned(Struct):
         write_text(self.path, f'{{"schema": {SCHEMA}, "entries": [\n{lines}\n]}}\n')
 
 
-def tuned_path(path: str | Path) -> Path:
-    """Returns the path of the tuned data, for example `softmax.tuned.json` for `softmax.tile`."""
-    return Path(path).with_suffix(".tuned.json")
-
-
 AGAIN = "write it again with 'dsl tune FILE … --write', or remove the entry"
 
 

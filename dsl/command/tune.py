@@ -234,8 +234,9 @@ def write(
     file: str, outcomes: list[Outcome], place: TuningPlace, ranges: dict[str, tuple[int | None, int | None]]
 ) -> list[str]:
     """Writes the winners into the tuned data beside the file. Returns sentences that describe what was done."""
-    from dsl.calls.tuned import Tuned, stale, tuned_path
+    from dsl.calls.tuned import Tuned, stale
     from dsl.calls.tuned_file import update
+    from dsl.text.files import tuned_path
 
     path, program = tuned_path(file), outcomes[0].call.program
     new = [entry_of(outcome, place, ranges) for outcome in outcomes if outcome.winner is not None]

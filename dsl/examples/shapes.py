@@ -11,7 +11,8 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from dsl.calls.called import Called, read_in_order
+from dsl.calls.called import Called
+from dsl.calls.front import read_in_order
 from dsl.examples.overrides import Overrides
 from dsl.lowering.ir.location import Loc, TileError, closest
 from dsl.lowering.ir.types import DTYPES, DType

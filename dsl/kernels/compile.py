@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -123,8 +124,8 @@ def compile_variant(program: Program, request: Request, **options: Any) -> Compi
 def compile_lowered(
     program: Program, lowered: Lowered, llvm_level: int | None = None, known: Mapping[str, str] | None = None
 ) -> Compiled:
-    """Compiles a lowered variant to PTX. `known` maps LLVM IR to its PTX without header, for the same target, so that
-    LLVM need not compile it again."""
+    """Compiles a lowered variant to PTX. `known` maps digests of LLVM IR to its PTX without header, for the same
+    target, so that LLVM need not compile it again."""
     level = lowered.level(program)
     made = generate(level, llvm_level, known)
     # The pairs of tensors that may share memory are proved here and not in `generate`, because the proof needs the
@@ -162,6 +163,11 @@ class Generated(Struct):
         return write(self.header) + self.body
 
 
+def code_digest(llvm: str) -> str:
+    """Returns a digest of LLVM IR, by which equal code is found, also that of other processes."""
+    return hashlib.sha256(llvm.encode()).hexdigest()
+
+
 def import_generator() -> None:
     """Imports what makes code of a kernel's IR: `dsl check` does without it. A compile calls this first, since the
     objects of a kernel that exists already would go to the oldest generation with those of the modules."""
@@ -181,7 +187,7 @@ def generate(level: Level, llvm_level: int | None = None, known: Mapping[str, st
         llvm, version = emit(level.function, level.target)
     emitted = time.perf_counter()
     # LLVM takes most of the time. Therefore LLVM runs only once for variants that differ only in their headers.
-    body = (known or {}).get(llvm)
+    body = known.get(code_digest(llvm)) if known else None
     llvm_level = llvm_level_for(level.function) if llvm_level is None else llvm_level
     if body is None:
         try:

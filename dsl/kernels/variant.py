@@ -9,20 +9,33 @@ from functools import cached_property, partial
 from math import inf, isinf, lcm, prod
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from dsl.kernels.build import KernelBuilder, assigned_names
 from dsl.kernels.commits import repeated_commits
+from dsl.kernels.request import MAX_DIVISOR, Request
+from dsl.kernels.request import stride_class as stride_class
 from dsl.lowering.hopper.warpgroup import INSTRUCTION
 from dsl.lowering.ir.budget import Budget
-from dsl.lowering.ir.choices import Forced, is_key
+from dsl.lowering.ir.choices import is_key
 from dsl.lowering.ir.function import Function, Parameter, Value, replace_uses, stride_name, walk
+from dsl.lowering.ir.limits import most_elements
 from dsl.lowering.ir.location import Errors, Loc, TileError, closest
 from dsl.lowering.ir.nesting import deep_recursion
 from dsl.lowering.ir.targets import Target, target
-from dsl.lowering.ir.types import DTYPES, FP8, INDEX, DType, TableType, TensorType, TileType, nearest_number, type_hint
-from dsl.lowering.known.facts import Analysis, most_elements
+from dsl.lowering.ir.types import (
+    DTYPES,
+    FP8,
+    INDEX,
+    DType,
+    TableType,
+    TensorType,
+    TileType,
+    nearest_number,
+    type_hint,
+)
+from dsl.lowering.known.facts import Analysis
 from dsl.lowering.layouts.layout import row_major
 from dsl.lowering.plan.products import drop_boxes, has_wgmma, may_plan, plan
 from dsl.lowering.text.level import LevelCondition
@@ -53,75 +66,7 @@ from dsl.values.trees import to_tree
 if TYPE_CHECKING:
     from dsl.runtime.expressions import Expression
 
-# No access is wider than 16 bytes, so alignment to more than 16 one-byte elements does not help.
-MAX_DIVISOR = 16
 HOST_FACTS = ("sms",)
-
-
-class Request(Struct, frozen=True):
-    """A request for a variant: everything that the code depends on.
-
-    `dims` maps names to the known extents. `types` maps type parameters to types. `constants` are set by the caller and
-    override the schedule. `scalars` contains the values of scalar parameters that the schedule specialises. `align`
-    maps each tensor to the alignment of its pointer in bytes (16 by default). `absent` names the optional tensors that
-    the caller does not pass.
-
-    `sms` (the number of multiprocessors) and `device` (a name) describe the device of the launch, if known.
-
-    `index_bits` is 32 or 64. `index_bits=None` selects 32, unless a tensor has more elements than 32 bits can count.
-    The caller must request 64 if elements of a view are farther apart than 32 bits can count. With `strict_bounds`, the
-    kernel asserts that the indices in index tiles are in bounds. `marks` selects what a timeline records
-    (`dsl/lowering/passes/marks.py`). If `marks` is empty, the kernel records no timeline.
-
-    `choices` maps keys of compiler choices, such as `swizzle.s`, to options that override the schedule. The caller must
-    check that the variant has a choice for each key. `strides` maps strided tensors to their stride classes (see
-    `stride_class`). Strides of the same class have the same code. `follows` is None for the first launch of a call. For
-    a later launch, it names the tensors that no earlier launch of the call writes. `leads` is True if another launch of
-    the call follows (`dsl/lowering/passes/overlap.py`). `retreats` contains the options that replace those refused by a
-    pass (`dsl/kernels/compile.py`).
-    """
-
-    kernel: str
-    schedule: str | None = None
-    dims: Mapping[str, int] = field(default_factory=dict)
-    types: Mapping[str, str] = field(default_factory=dict)
-    constants: Mapping[str, Any] = field(default_factory=dict)
-    scalars: Mapping[str, Any] = field(default_factory=dict)
-    align: Mapping[str, int] = field(default_factory=dict)
-    absent: frozenset[str] = frozenset()
-    arch: str = "sm_90"
-    sms: int | None = None
-    device: str | None = None
-    index_bits: int | None = None
-    strict_bounds: bool = False
-    marks: str = ""
-    choices: Mapping[str, str] = field(default_factory=dict)
-    strides: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    follows: tuple[str, ...] | None = None
-    leads: bool = False
-    retreats: Mapping[str, Forced] = field(default_factory=dict)
-
-
-def stride_class(strides: Sequence[int]) -> tuple[int, ...]:
-    """Maps strides, in elements, to the representative of their class. Calls whose strides are in the same class share
-    a variant.
-
-    The representative is 1 along the last axis with stride 1. Along other axes, the representative has the stride's
-    sign. Its magnitude is the greatest power of two up to 16 that divides the stride, or 3 for an odd stride.
-
-    >>> stride_class((72, 1)), stride_class((1, 40)), stride_class((67, -5))
-    ((8, 1), (1, 8), (3, -3))
-    """
-    # An axis with one element may also have stride 1. In row-major order, the last axis with stride 1 has the
-    # neighbouring elements.
-    unit = max((axis for axis, stride in enumerate(strides) if stride == 1), default=None)
-    powers = [min(pow2_divisor(stride), MAX_DIVISOR) for stride in strides]
-    signs = [-1 if stride < 0 else 1 for stride in strides]
-    return tuple(
-        # 3 stands for odd strides, because 1 would mean that elements are neighbours.
-        1 if axis == unit else sign * (power if power > 1 else 3)
-        for axis, (power, sign) in enumerate(zip(powers, signs, strict=True))
-    )
 
 
 class Variant(Struct, dict=True):

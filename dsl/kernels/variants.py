@@ -8,9 +8,12 @@ from typing import Any, Generic, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from dsl.kernels.compile import Compiled, Lowered, compile_lowered, import_generator, lower
+from dsl.kernels.compile import Compiled, Lowered, code_digest, compile_lowered, import_generator, lower
 from dsl.kernels.garbage import rare_collections
-from dsl.kernels.variant import Request, Resolved, Variant, points_of, resolve
+from dsl.kernels.kept_variants import KeptCompiled, KeptFamilies, compiled_again
+from dsl.kernels.loaded import Shelf
+from dsl.kernels.request import Request
+from dsl.kernels.variant import Resolved, Variant, points_of, resolve
 from dsl.lowering.ir.location import TileError
 from dsl.runtime.numbers import exact_key
 from dsl.schedules import Points
@@ -62,14 +65,19 @@ def kind_of(family: tuple, resolved: Resolved) -> tuple:
 
 
 class Member(Struct, Generic[Kernel], frozen=True):
-    """A compiled variant of a family. The variants of a family differ only in the divisors of dims. `code` is the LLVM
-    IR. `body` is the PTX without its header."""
+    """A compiled variant of a family. The variants of a family differ only in the divisors of dims. `code` is a digest
+    of the LLVM IR. `own` is the compiled variant. `served` is the code of `kernel`, which may be that of another
+    variant with the same LLVM IR."""
 
     divisors: Mapping[str, int]
     code: str
-    body: str
-    variant: Variant
+    own: Compiled | KeptCompiled
+    served: Compiled | KeptCompiled
     kernel: Kernel
+
+    @property
+    def variant(self) -> Variant:
+        return self.own.variant
 
     def asks_less(self, divisors: Mapping[str, int]) -> bool:
         """Whether this variant is correct for dims with the given divisors. Each divisor that it requires must divide
@@ -99,8 +107,9 @@ class Variants(Generic[Kernel]):
     may still give the same code. Then the variant with fewer divisors serves both sets, and all sets between them. So
     LLVM runs once for each code."""
 
-    def __init__(self, program: Program, made: Callable[[Compiled], Kernel]):
+    def __init__(self, program: Program, made: Callable[[Compiled | KeptCompiled], Kernel], shelf: Shelf | None = None):
         self.program, self.made = program, made
+        self._kept = None if shelf is None else KeptFamilies(shelf)
         self._kernels: dict[Any, Kernel] = {}  # by request
         self._families: dict[Any, list[Member[Kernel]]] = {}
         self._resolved: dict[Any, Resolved] = {}  # by request, until the request is compiled
@@ -130,7 +139,7 @@ class Variants(Generic[Kernel]):
         result. Raises TileError."""
         resolved = self.resolved(request)
         family = resolved.family
-        if (member := _serving(self._families.get((family, ()), ()), resolved.divisors)) is not None:
+        if (member := _serving(self._members(family, ()), resolved.divisors)) is not None:
             return member.variant
         return self._lowered(family, resolved).variant
 
@@ -170,10 +179,31 @@ class Variants(Generic[Kernel]):
             keep(self._waiting, kind, lowered, MOST_WAITING)
         return self._waiting[kind]
 
+    def _members(self, family: tuple, given: tuple) -> list[Member[Kernel]]:
+        """Returns the compiled variants of a family. Those that other processes have compiled are read from the compile
+        cache once, unless the compiler was given options."""
+        members = self._families.get((family, given))
+        if members is None:
+            members = self._families[family, given] = []
+            kernels: dict[str, tuple[KeptCompiled, Kernel]] = {}
+            for each, ptx in self._kept.find(family) if self._kept is not None and not given else ():
+                if ptx not in kernels:
+                    served = compiled_again(lambda: self.program, each.served, ptx)
+                    kernels[ptx] = served, self.made(served)
+                served, kernel = kernels[ptx]
+                own = served if each.request == each.served else compiled_again(lambda: self.program, each.request, "")
+                members.append(Member(each.divisors, each.code, own, served, kernel))
+        return members
+
+    def _keep(self, family: tuple, members: Sequence[Member[Kernel]]) -> None:
+        if self._kept is not None:
+            rows = [(_request(m.own), dict(m.divisors), m.code, m.served.ptx, _request(m.served)) for m in members]
+            self._kept.keep(family, rows)
+
     @rare_collections()
     def _new(self, resolved: Resolved, given: tuple, options: dict[str, Any]) -> Kernel:
         family, divisors = resolved.family, resolved.divisors
-        members = self._families.setdefault((family, given), [])
+        members = self._members(family, given)
         if (known := _serving(members, divisors)) is not None:
             return known.kernel
         import_generator()
@@ -184,15 +214,25 @@ class Variants(Generic[Kernel]):
         else:
             lowered = self._lowered(family, resolved)
             del self._waiting[kind_of(family, resolved)]
-        compiled = compile_lowered(self.program, lowered, llvm_level, {m.code: m.body for m in members})
-        kernel = next((m.kernel for m in less if m.code == compiled.llvm), None)
-        member = Member(divisors, compiled.llvm, compiled.body, compiled.variant, kernel or self.made(compiled))
+        compiled = compile_lowered(self.program, lowered, llvm_level, {m.code: m.served.body for m in members})
+        code = code_digest(compiled.llvm)
+        same = next((m for m in less if m.code == code), None)
+        served, kernel = (compiled, self.made(compiled)) if same is None else (same.served, same.kernel)
+        member = Member(divisors, code, compiled, served, kernel)
         before = {id(m.kernel) for m in members}
-        served = [m for m in members if m.code == member.code and member.asks_less(m.divisors)]
-        members[:] = [replace(m, kernel=member.kernel) if m in served else m for m in members]
+        equal = {id(m) for m in members if m.code == code and member.asks_less(m.divisors)}
+        members[:] = [replace(m, kernel=kernel, served=served) if id(m) in equal else m for m in members]
         # An old kernel may serve requests with several divisors, of which the new kernel serves only some. Replacing
         # the old kernel for all of these requests made 47 of 300 random calls of attention fail (requires t % 2 == 0).
         gone = before - {id(m.kernel) for m in members}
         self._kernels |= {key: member.kernel for key, known in self._kernels.items() if id(known) in gone}
         members.append(member)
+        if not given:
+            self._keep(family, members)
         return member.kernel
+
+
+def _request(compiled: Compiled | KeptCompiled) -> Request:
+    """Returns the request for which code was compiled. Options that a pass refused are found again."""
+    found = compiled.request if isinstance(compiled, KeptCompiled) else compiled.variant.request
+    return replace(found, retreats={}) if found.retreats else found

@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from dsl.calls.planner import UNFIT, Planner
-from dsl.calls.tuned import Tuned, branch_steps, stale_errors, tuned_path
+from dsl.calls.tuned import Tuned, branch_steps, stale_errors
 from dsl.calls.tuned_file import read_tuned
 from dsl.examples.evidence import Evidence
 from dsl.examples.shapes import UNKNOWN, ExampleFacts, LaunchFacts, examine, from_launch
@@ -32,7 +32,7 @@ from dsl.studies.dispatch_names import NamesOfWays
 from dsl.studies.static_contracts import StaticContracts
 from dsl.text import tree as ast
 from dsl.text.branches import by_launch
-from dsl.text.files import read_text, resolved
+from dsl.text.files import read_text, resolved, tuned_path
 from dsl.text.program import Program, dim_names, examine_program, follows, type_parameters
 
 ARCH = "sm_90"

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from dsl.calls.decisions import all_choices, branch_choice
 from dsl.calls.plan import Plan
-from dsl.calls.tuned import tuned_path
 from dsl.calls.tuned_file import usable
 from dsl.examples.shapes import LaunchFacts
 from dsl.kernels.compile import Compiled, compile_variant
@@ -22,6 +21,7 @@ from dsl.kernels.variant import Request
 from dsl.lowering.ir.choices import Choice, keys_of, kinds
 from dsl.lowering.ir.location import Loc, TileError, closest
 from dsl.studies.check import at, planner_of
+from dsl.text.files import tuned_path
 from dsl.text.program import Program
 
 

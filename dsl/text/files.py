@@ -3,7 +3,6 @@ effect."""
 
 from __future__ import annotations
 
-import glob
 import os
 import stat
 from collections.abc import Iterator
@@ -11,9 +10,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from dsl.lowering.ir.location import TileError
-from dsl.text.tree import MAX_BYTES
 
 PARTIAL = ".new"
+MAX_BYTES = 1 << 20
+"""The size limit of a program's file, in bytes."""
 MAX_TEXT = 64 << 20
 """The size limit of a file that is not a program, in bytes. Examples are PTX and tuned data."""
 MAX_LOG = 256 << 20
@@ -45,6 +45,19 @@ def read_text(path: Path, most: int = MAX_BYTES) -> str:
     except UnicodeDecodeError as error:
         message = f"{path} is no UTF-8 text: byte {error.start} is {raw[error.start]:#04x}"
         raise TileError("file", None, message) from None
+
+
+def tuned_path(path: str | Path) -> Path:
+    """Returns the path of the tuned data, for example `softmax.tuned.json` for `softmax.tile`."""
+    return Path(path).with_suffix(".tuned.json")
+
+
+def tuned_text(path: str | Path) -> str | None:
+    """Returns the text of the tuned data of a program's file, as far as it can be read, or None if there is none."""
+    try:
+        return tuned_path(path).read_bytes().decode(errors="surrogateescape")
+    except (OSError, ValueError):
+        return None
 
 
 def _failed(what: str, path: Path, error: Exception, hint: str | None = None) -> TileError:
@@ -146,6 +159,8 @@ def _prefix(target: Path) -> str:
 
 def sweep(path: Path) -> None:
     """Removes the partial files of `path` that killed processes left behind. The caller must hold the file's lock."""
+    import glob
+
     target = Path(os.path.realpath(path))
     for each in target.parent.glob(f"{glob.escape(_prefix(target))}*{PARTIAL}"):
         with suppress(OSError):

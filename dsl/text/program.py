@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Collection, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from functools import lru_cache
 from os.path import normpath
 from pathlib import Path
@@ -30,6 +30,15 @@ Found = TypeVar("Found")
 ScheduleLine = ast.Assign | ast.Tune | ast.LayoutLine | ast.Property | ast.Contract
 
 
+class ImportedFile(Struct, frozen=True):
+    """A file that a program imports, apart from the compiler's own files. `asked` is its path as the import names it,
+    and `path` is the same without symbolic links."""
+
+    asked: Path
+    path: Path
+    text: str
+
+
 class Program(Struct, eq=False):
     """The blocks of a file and of its imports, by name. `path` is None for a text that is not from a file. `plugins`
     are the plug-ins with which the program is compiled.
@@ -47,6 +56,7 @@ class Program(Struct, eq=False):
     plugins: Plugins = field(default_factory=current)
     found: dict[Any, Any] = field(default_factory=dict)  # the results that `once` caches
     broken: set[str] = field(default_factory=set)  # names of blocks that do not parse
+    imported: list[ImportedFile] = field(default_factory=list)
 
     def once(self, what: Callable[..., Found], *names: Hashable) -> Found:
         """Returns `what(self, *names)`. The result is computed at the first call, and then cached. It must depend only
@@ -200,39 +210,51 @@ def dim_names(kernel: ast.KernelDef, absent: Collection[str] = ()) -> list[str]:
     return list(dict.fromkeys(name for name in named if name not in constants))
 
 
-def load(path: str | Path, name: str | None = None, plugins: Plugins | None = None) -> Program:
+def load(
+    path: str | Path,
+    name: str | None = None,
+    plugins: Plugins | None = None,
+    texts: Mapping[Path, str] | None = None,
+) -> Program:
     """Reads the program in a file. Raises TileError of code 'file' if the file cannot be read. `plugins` replace the
-    plug-ins of the command line."""
-    path = Path(path)
-    text = read_text(path)
+    plug-ins of the command line. `texts` are those of files that were read before, by their paths without symbolic
+    links: they are not read again."""
+    path, texts = Path(path), texts or {}
+    known = texts.get(resolved(path)) if texts else None
+    text = read_text(path) if known is None else known
     # The text of an IR would give a syntax error in its first line, which would not help the user.
     if is_ir(text):
         message = f"{path} is a kernel's IR; this takes the program that it was made of"
         raise TileError("file", None, message, f"dsl run FILE.tile --from {path}")
-    program = parse_program(text, name or str(path), resolved(path).parent)
+    program = parse_program(text, name or str(path), resolved(path).parent, texts)
     program.path = path
     program.plugins = program.plugins if plugins is None else plugins
     return program
 
 
-def parse_program(text: str, name: str = "<text>", folder: Path | None = None) -> Program:
+def parse_program(
+    text: str, name: str = "<text>", folder: Path | None = None, texts: Mapping[Path, str] | None = None
+) -> Program:
     """Parses a text to a program. `import` reads files relative to `folder`. If `folder` is None, `import` is an
-    error."""
-    program, errors = examine_program(text, name, folder)
+    error. `texts` is as in `load`."""
+    program, errors = examine_program(text, name, folder, texts)
     if errors:
         raise Errors(errors)
     return program
 
 
-def examine_program(text: str, name: str, folder: Path | None) -> tuple[Program, list[TileError]]:
+def examine_program(
+    text: str, name: str, folder: Path | None, texts: Mapping[Path, str] | None = None
+) -> tuple[Program, list[TileError]]:
     """Returns a program with the blocks that parse, and all errors: syntax errors and wrong references between blocks.
-    Raises TileError if too little of the text parses to check references."""
+    Raises TileError if too little of the text parses to check references. `texts` is as in `load`."""
     found = read(text, name)
     if found.broken is None:
         raise Errors(found.errors)
     program, errors = Program(found.file.source), list(found.errors)
     program.broken |= found.broken
-    _add(program, found.file, folder, folder, errors, [name], top=True)
+    reading = FilesSoFar(errors, dict(texts or {}))
+    _add(program, found.file, folder, folder, reading, [name], top=True)
     _check_references(program, errors)
     return program, [error for error in errors if not follows(program, error)]
 
@@ -244,23 +266,31 @@ def follows(program: Program, error: TileError) -> bool:
     return error.code in ("name", "call", "constant") and not program.broken.isdisjoint(named)
 
 
+class FilesSoFar(Struct):
+    """What the files of a program have in common while they are read: the errors so far, and texts that are known
+    already, by path."""
+
+    errors: list[TileError]
+    texts: dict[Path, str]
+
+
 def _add(
     program: Program,
     file: ast.File,
     folder: Path | None,
     root: Path | None,
-    errors: list[TileError],
+    reading: FilesSoFar,
     chain: list[str],
     top: bool,
     inside: tuple[str, ...] = (),
 ) -> None:
-    modules: dict[str, dict[str, Any]] = {}
+    errors, modules = reading.errors, dict[str, dict[str, Any]]()
     imports = [block for block in file.blocks if isinstance(block, ast.Import)]
     # Imports are handled first, wherever they are in the file. A block may use a name that a later line imports.
     for block in [*imports, *(block for block in file.blocks if not isinstance(block, ast.Import))]:
         try:
             if isinstance(block, ast.Import):
-                members = _import(program, block, folder, root, errors, chain, inside)
+                members = _import(program, block, folder, root, reading, chain, inside)
                 if block.alias is not None:
                     if block.alias in modules:
                         raise TileError("import", block.loc, f"'{block.alias}' names two files")
@@ -311,7 +341,7 @@ def _import(
     block: ast.Import,
     folder: Path | None,
     root: Path | None,
-    errors: list[TileError],
+    reading: FilesSoFar,
     chain: list[str],
     inside: tuple[str, ...],
 ) -> dict[str, Any]:
@@ -334,34 +364,43 @@ def _import(
         raise TileError("import", block.loc, f'"{block.path}" imports itself')
     if block.alias is None and str(path) in chain:  # The file was already imported, so its blocks are already defined.
         return {}
-    if not is_file(path):
-        near = packaged_files() if is_packaged else [p.name for p in folder.glob("*.tile")]
-        hint = closest(block.path, near) or (f"the compiler's own: {', '.join(near)}" if is_packaged else None)
-        raise TileError("import", block.loc, f'there is no file "{block.path}"', hint)
     beside = Path(block.loc.source.name).parent
     name = block.path if is_packaged else normpath(beside / block.path)  # Messages show this path to the user.
-    try:
-        text = read_text(path)
-    except TileError as error:
-        raise TileError(error.code, block.loc, error.message) from None
+    text = _imported_text(block, path, folder, is_packaged, reading)
+    if not is_packaged:
+        program.imported.append(ImportedFile(folder / block.path, path, text))
     found = read(text, name)
     file = found.file
-    errors += found.errors
+    reading.errors += found.errors
     program.broken |= found.broken or set()
     if block.alias is None:
         chain.append(str(path))
-        _add(program, file, path.parent, root, errors, chain, False, inside)
+        _add(program, file, path.parent, root, reading, chain, False, inside)
         return {}
-    module = Program(file.source)
-    _add(module, file, path.parent, root, errors, [str(path)], False, (*inside, str(path)))
+    module = Program(file.source, imported=program.imported)
+    _add(module, file, path.parent, root, reading, [str(path)], False, (*inside, str(path)))
     members: dict[str, Any] = {**module.functions, **module.parts}
     names = {each: f"{block.alias}.{each}" for each in members}
     for kind in ("functions", "parts"):
         for each, node in getattr(module, kind).items():
-            made = qualified(node, names, {}, errors)
+            made = qualified(node, names, {}, reading.errors)
             made.name = names[each]
             getattr(program, kind)[made.name] = made
     return members
+
+
+def _imported_text(block: ast.Import, path: Path, folder: Path, is_packaged: bool, reading: FilesSoFar) -> str:
+    """Returns the text of an imported file. Raises TileError at the import if there is no such file."""
+    if path in reading.texts:
+        return reading.texts[path]
+    if not is_file(path):
+        near = packaged_files() if is_packaged else [p.name for p in folder.glob("*.tile")]
+        hint = closest(block.path, near) or (f"the compiler's own: {', '.join(near)}" if is_packaged else None)
+        raise TileError("import", block.loc, f'there is no file "{block.path}"', hint)
+    try:
+        return read_text(path)
+    except TileError as error:
+        raise TileError(error.code, block.loc, error.message) from None
 
 
 def _check_references(program: Program, errors: list[TileError]) -> None:

@@ -17,6 +17,7 @@ from msgspec import Struct
 from dsl.lowering.ir.location import Errors, Loc, Source, TileError, closest
 from dsl.text import contracts, grammar_tables
 from dsl.text import tree as ast
+from dsl.text.files import MAX_BYTES
 from dsl.text.syntax_errors import blank, block_of, explain, mismatched_indentation, names_of_block, without_line
 
 # The limit admits every double, whose integral part has at most 309 digits. Without the limit, Python would raise its
@@ -574,8 +575,8 @@ def read(text: str, name: str = "<text>") -> Read:
     """Parses a `.tile` text. Returns the blocks that parse and the errors of the other blocks. Raises TileError `limit`
     for a text that is too large."""
     source = Source(name, text)
-    if len(text) > ast.MAX_BYTES:
-        message = f"the file has {len(text)} characters; the limit is {ast.MAX_BYTES}"
+    if len(text) > MAX_BYTES:
+        message = f"the file has {len(text)} characters; the limit is {MAX_BYTES}"
         raise TileError("limit", Loc(source, 0, 1), message)
     heads = list(islice(HEAD.finditer(text), MAX_DEFINITIONS + 1))
     if len(heads) > MAX_DEFINITIONS:

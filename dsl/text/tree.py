@@ -10,7 +10,6 @@ from msgspec import Struct, field
 
 from dsl.lowering.ir.location import Loc, Source, TileError
 
-MAX_BYTES = 1 << 20
 # Code that walks the tree is recursive, and some of it takes several stack frames per level. No program in practice
 # has 200 levels.
 MAX_NESTING = 200

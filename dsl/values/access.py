@@ -19,9 +19,10 @@ from dsl.lowering.hopper.digits import Digit, Digits, TileIndex
 from dsl.lowering.hopper.windows import NoBox, Subscript, box_of_access, check_begin, check_mask
 from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Value
+from dsl.lowering.ir.limits import most_elements
 from dsl.lowering.ir.location import Loc
 from dsl.lowering.ir.types import I1, INDEX, U32, DType
-from dsl.lowering.known.facts import counts_elements, most_elements
+from dsl.lowering.known.facts import counts_elements
 from dsl.lowering.known.forms import linear
 from dsl.lowering.ops.memory import CUT
 from dsl.text import tree as ast

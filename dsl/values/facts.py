@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from dsl.lowering.ir.types import DTYPES
-from dsl.lowering.layouts.layout import row_major
+if TYPE_CHECKING:
+    from dsl.lowering.ir.types import DType
+
 
 ROW = 16
 """The size of the widest memory access in bytes, which is also its required alignment. TMA requires the same alignment
@@ -33,32 +35,39 @@ class ArrayFacts(Struct, frozen=True):
     """Whether an offset between two elements of the array may exceed 32 bits."""
 
     @property
+    def steps(self) -> Sequence[int]:
+        """The strides in elements, also of row-major arrays."""
+        from dsl.lowering.layouts.layout import row_major  # a call from the compile cache does without layouts
+
+        return self.strides or row_major(self.shape)
+
+    @property
     def bytes(self) -> int:
         """The size of all elements in bytes."""
-        return prod(self.shape) * DTYPES[self.dtype].bytes
+        return prod(self.shape) * element_type(self.dtype).bytes
 
     @property
     def turned(self) -> ArrayFacts:
         """The facts of the transposed array `x.T`."""
-        strides = tuple(self.strides or row_major(self.shape))
+        strides = tuple(self.steps)
         return replace(self, shape=self.shape[::-1], strides=strides[::-1])
 
     @property
     def neighbours(self) -> int | None:
         """The last axis with stride 1, along which elements are contiguous, or None if there is no such axis."""
-        strides = self.strides or row_major(self.shape)
+        strides = self.steps
         return max((axis for axis, stride in enumerate(strides) if stride == 1), default=None)
 
     def is_contiguous(self, axis: int) -> bool:
         """Whether an axis has stride 1."""
-        return (self.strides or row_major(self.shape))[axis] == 1
+        return self.steps[axis] == 1
 
     @property
     def rows_are_aligned(self) -> bool:
         """Whether the array and each of its rows begin at a multiple of 16 bytes. Here, a row is along the axis of
         stride 1."""
-        near, strides = self.neighbours, self.strides or row_major(self.shape)
-        pitches = [stride * DTYPES[self.dtype].bits // 8 for axis, stride in enumerate(strides) if axis != near]
+        near, strides = self.neighbours, self.steps
+        pitches = [stride * element_type(self.dtype).bits // 8 for axis, stride in enumerate(strides) if axis != near]
         return near is not None and self.align % ROW == 0 and all(pitch % ROW == 0 for pitch in pitches)
 
     def pitched(self, near: int | None = None) -> tuple[int, ...]:
@@ -67,11 +76,17 @@ class ArrayFacts(Struct, frozen=True):
         if near is None:
             near = self.neighbours if self.neighbours is not None else len(self.shape) - 1
         order = [near, *(axis for axis in reversed(range(len(self.shape))) if axis != near)]
-        strides, step, each = [0] * len(self.shape), 1, max(1, 8 * PITCH // DTYPES[self.dtype].bits)
+        strides, step, each = [0] * len(self.shape), 1, max(1, 8 * PITCH // element_type(self.dtype).bits)
         for axis in order:
             strides[axis] = step
             step *= max(1, self.shape[axis]) if axis != near else max(1, -(-self.shape[axis] // each)) * each
         return tuple(strides)
+
+
+def element_type(name: str) -> DType:
+    from dsl.lowering.ir.types import DTYPES
+
+    return DTYPES[name]
 
 
 class CallArray(ArrayFacts, frozen=True):
@@ -97,7 +112,7 @@ def widened(*sides: Any) -> Any:
     result has type f64 and the broadcast shape. Otherwise returns UNKNOWN."""
     arrays = [side for side in sides if isinstance(side, ArrayFacts)]
     numbers = [side for side in sides if isinstance(side, int | float) and not isinstance(side, bool)]
-    if len(arrays) + len(numbers) < len(sides) or not any(DTYPES[a.dtype].is_float for a in arrays):
+    if len(arrays) + len(numbers) < len(sides) or not any(element_type(a.dtype).is_float for a in arrays):
         return UNKNOWN
     shape: list[int] = []
     for axis in range(1, max(len(a.shape) for a in arrays) + 1):

@@ -19,12 +19,12 @@ import pytest
 from msgspec.structs import replace
 
 import dsl
-from dsl.calls.tuned import Entry, StepChoice, Tuned, text_digest, tuned_path
+from dsl.calls.tuned import Entry, StepChoice, Tuned, text_digest
 from dsl.calls.tuned_file import BrokenError, SetAside, read_tuned, update
 from dsl.lab import trial as trials
 from dsl.lowering.ir.location import TileError
 from dsl.studies.check import check_file
-from dsl.text.files import write_text
+from dsl.text.files import tuned_path, write_text
 from dsl.text.program import load
 
 ROUNDS = int(os.environ.get("DSL_WRITER_ROUNDS", "3"))

@@ -16,7 +16,7 @@ from tuned_kernel import Here
 
 import dsl as face
 from dsl.calls.planner import Planner
-from dsl.calls.tuned import Entry, StepChoice, Tuned, stale_errors, text_digest, tuned_path
+from dsl.calls.tuned import Entry, StepChoice, Tuned, stale_errors, text_digest
 from dsl.calls.tuned_file import read_tuned
 from dsl.command import cli
 from dsl.examples.overrides import Overrides
@@ -26,6 +26,7 @@ from dsl.lab.place import TuningPlace
 from dsl.lab.space import SpaceChoice, calls, candidates, cases
 from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.targets import target
+from dsl.text.files import tuned_path
 from dsl.text.program import Program, load
 from dsl.values.facts import ArrayFacts
 

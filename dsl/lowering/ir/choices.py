@@ -17,6 +17,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from dsl.lowering.ir.forced import Forced
 from dsl.lowering.ir.location import Loc, TileError, closest
 from dsl.lowering.ir.plugins import About, Opening, Plugins, current
 
@@ -31,23 +32,6 @@ Retreat = tuple[str, str, tuple[str, ...]]
 """(key, option, codes). If a later pass raises an error with one of these codes, this option is forced for this key."""
 Costs = Mapping[str, float] | Callable[[], Mapping[str, float]]
 Reason = str | Callable[[], str]
-
-
-class Forced(Struct):
-    """A forced option.
-
-    `by`: the origin of the forced option, for messages.
-    `must`: if True, it is an error that no choice takes the option. If False, the code that forces the option reads
-        `met` instead, which is True if some choice took it.
-    `because`: the reason for messages. It replaces the reason of the rule.
-    """
-
-    option: str
-    by: str
-    loc: Loc | None = None
-    must: bool = True
-    met: bool = False
-    because: str = ""
 
 
 class Choice(Struct):

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -86,6 +85,8 @@ def machine_rows(path: Path) -> Mapping[str, Row]:
 
 @lru_cache(maxsize=4)
 def _rows(path: Path, changed: int) -> Mapping[str, Row]:
+    import tomllib
+
     try:
         rows = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

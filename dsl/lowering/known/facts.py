@@ -234,16 +234,6 @@ class Analysis:
         return unknown(shape)
 
 
-SPARE = 1 << 21
-"""The greatest SPARE values of the index type are not used for elements. SPARE is twice the greatest extent of a tile,
-so that no edge of a slice overflows."""
-
-
-def most_elements(index_bits: int) -> int:
-    """Returns the greatest number of elements that an index of `index_bits` bits can count."""
-    return (1 << index_bits - 1) - SPARE
-
-
 def counts_elements(value: Value) -> bool:
     """Returns whether an index is computed only from dims, block indices, counters and constants. The launch has
     checked that these fit the index type. An index that was converted from another integer type may be any number of

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from dsl.runtime.errors import DeviceError as DeviceError
     from dsl.runtime.errors import FindingError as FindingError
     from dsl.runtime.errors import LaunchError as LaunchError
+    from dsl.runtime.store import set_cache as set_cache
 
 __version__ = "0.2.0"
 
@@ -59,6 +60,7 @@ HOME = {
     "load_ipython_extension": "dsl.command.notebook",
     "parse": "dsl.calls.api",
     "run": "dsl.command.functions",
+    "set_cache": "dsl.runtime.store",
     "trials": "dsl.command.functions",
     "tune": "dsl.command.functions",
     "why": "dsl.command.functions",

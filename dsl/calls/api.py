@@ -660,9 +660,9 @@ def module_from(
     origin: Origin, device: str, arch: str | None, strict_bounds: bool, choose: Mapping[str, str]
 ) -> Module:
     """Makes the module of a pickle."""
-    return Module(origin.program(), device, arch, strict_bounds, choose)
+    return Module(origin.loaded(), device, arch, strict_bounds, choose)
 
 
 def kernel_from(origin: Origin, device: str, request: Request, options: Mapping[str, Any]) -> CompiledKernel:
     """Makes the compiled kernel of a pickle: compiles its request."""
-    return Module(origin.program(), device).variant(request, **options)
+    return Module(origin.loaded(), device).variant(request, **options)

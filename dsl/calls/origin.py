@@ -10,9 +10,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from dsl.kernels.plugin_files import load_plugins
-from dsl.text.program import Program, parse_program
-from dsl.text.program import load as load_program
+from dsl.kernels.loaded import LoadedProgram, load_lazily, parse_lazily
+from dsl.text.program import Program
 
 
 class Origin(Struct, frozen=True):
@@ -23,11 +22,11 @@ class Origin(Struct, frozen=True):
     name: str
     plugins: tuple[str, ...]
 
-    def program(self) -> Program:
+    def loaded(self) -> LoadedProgram:
         """Reads the program again. Raises TileError if the file is gone or no longer parses."""
         if self.path is None:
-            return parse_program(self.text, self.name)
-        return load_program(self.path, self.name, load_plugins(self.plugins))
+            return parse_lazily(self.text, self.name)
+        return load_lazily(self.path, self.name, self.plugins)
 
 
 def origin_of(program: Program) -> Origin:

@@ -5,11 +5,11 @@ Exit status: 0 fine, 1 the result differs, 2 the input is wrong, 3 the device fa
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 import sys
 import warnings
-from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -39,6 +39,7 @@ COMMANDS = {
     "opt": "Run passes on a kernel's IR as text.",
     "inspect": "Write a page: a kernel at all its levels, linked.",
     "layout": "Draw which lane, register or bank holds which element.",
+    "cache": "Show the compile cache, or empty it.",
     "new": "Write a first kernel to start from, or copy a sample.",
     "explain": "Explain an error code, a property, a function or a word.",
 }
@@ -49,7 +50,7 @@ def take_plugins(context: click.Context, parameter: click.Parameter, files: tupl
     """Gives the compiler the plug-ins of `--plugin` until the command ends. They are loaded at their first use, inside
     the command. Therefore an error in a plug-in is reported like an error in the `.tile` file."""
 
-    @cache
+    @functools.cache  # the name `cache` is a command
     def plugins() -> Plugins:
         # Imported here so that `dsl --help` loads neither a grammar nor numpy.
         from dsl.kernels.plugin_files import load_plugins

@@ -208,11 +208,14 @@ class Store:
         return Usage(before.entries - after.entries, before.bytes - after.bytes, before.kinds)
 
     def is_writable(self) -> bool:
-        """Whether entries can be written: whether the folder, or the nearest one above it that exists, is writable."""
-        folder = self.folder
-        while not folder.exists() and folder != folder.parent:
-            folder = folder.parent
-        return self.flaw is None and folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)
+        """Whether an entry can be written. It tries, because permissions do not tell: a disk may be read-only."""
+        if self.flaw is not None:
+            return False
+        probe = self.path("probe", "0" * 64)
+        if not self._write(probe, b""):
+            return False
+        os.unlink(probe)
+        return True
 
 
 def _digest(name: str, content: bytes) -> bytes:

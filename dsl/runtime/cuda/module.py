@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import re
 import threading
+import warnings
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -13,11 +14,11 @@ from msgspec import Struct
 from dsl.runtime.chips import DeviceFacts, occupancy
 from dsl.runtime.cuda import driver
 from dsl.runtime.cuda.context import Context
+from dsl.runtime.cuda.cubins import LOG_BYTES, NotAssembled, load_kept
 from dsl.runtime.errors import DeviceError, LaunchError
 from dsl.runtime.header import Header
 from dsl.runtime.timeline import NO_RECORDS
 
-LOG_BYTES = 1 << 14
 PORTABLE_CLUSTER = 8
 """Number of blocks of the largest cluster that needs no opt-in (CUDA programming guide, "Thread block clusters")."""
 
@@ -228,6 +229,12 @@ def _check_device(facts: DeviceFacts, code: LaunchedCode) -> None:
 
 
 def _load_module(context: Context, ptx: str, maxnreg: int | None) -> Any:
+    try:
+        kept, why = load_kept(ptx, maxnreg, context.facts.arch), ""
+    except NotAssembled as error:
+        kept, why = None, str(error)
+    if kept is not None:
+        return kept
     cuda = driver.bindings()
     option = cuda.CUjit_option
     # The buffer is zeroed, because the driver writes a C string of unknown length.
@@ -243,6 +250,8 @@ def _load_module(context: Context, ptx: str, maxnreg: int | None) -> Any:
     if code != 0 and text:
         raise jit_error(ptx, text)
     context.check(code, "loading the PTX")
+    if why:  # wrong PTX has raised an error by now
+        warnings.warn(f"the compile cache keeps no machine code of a kernel: {why}", RuntimeWarning, stacklevel=2)
     return module
 
 

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
+from pathlib import Path
 
 import click
 
 from dsl.command.failures import DIFFERS, WRONG_INPUT, record
 from dsl.command.options import shared
 from dsl.lowering.ir.location import TileError
-from dsl.studies.check import check_file
+from dsl.studies.findings import Findings
+from dsl.studies.kept_checks import kept_findings
+
+
+def checked(file: str, assemble: bool) -> Findings:
+    """Checks a file. If it was checked before, and is as it was, the compiler is not imported."""
+    with suppress(TileError):  # the check reports that a file cannot be read
+        if not assemble and (kept := kept_findings(Path(file))) is not None:
+            return kept
+    from dsl.studies.check import check_file
+
+    return check_file(file, assemble)
 
 
 @click.command()
@@ -28,7 +41,7 @@ def command(files: tuple[str, ...], assemble: bool, as_json: bool) -> int:
     records = []
     for file in files:
         # Each file is checked separately, so that an error in a file hides nothing in another file.
-        found = check_file(file, assemble)
+        found = checked(file, assemble)
         errors += found.errors
         said = {"errors": [*map(record, found.sorted())], "notes": [*map(record, found.notes)]}
         records.append({"file": file, "variants": found.variants, **said})

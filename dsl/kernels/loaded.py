@@ -40,10 +40,16 @@ class KeptProgram(Struct, frozen=True):
 
 class Shelf(Struct, frozen=True):
     """The place in a store for what is compiled of one program. `key` is a digest of the program's texts and names, of
-    its plug-ins, and of the compiler."""
+    its plug-ins, and of the compiler, which `compiler` is a digest of."""
 
     store: Store
+    compiler: str
     key: str
+
+    @staticmethod
+    def numbers() -> bytes:
+        """The numbers of the user's own GPUs, which decide costs."""
+        return _own_numbers()
 
     def key_of(self, *parts: str) -> str:
         """Returns the key of an entry. The numbers of a user's GPU decide costs, so they belong to each key."""
@@ -133,7 +139,32 @@ def parse_lazily(text: str, name: str) -> LoadedProgram:
     program = parse_program(text, name)
     if kept is None or compiler is None:
         return LoadedProgram.of(program)
-    return LoadedProgram.of(program, Shelf(kept, key_of("text", compiler, name, text, *plugin_texts(plugins))))
+    return LoadedProgram.of(
+        program, Shelf(kept, compiler, key_of("text", compiler, name, text, *plugin_texts(plugins)))
+    )
+
+
+def _of_command(path: Path) -> _Lazily | None:
+    """Returns what finds the program in a file for a command, or None if the cache is off. A command may have plug-ins
+    of its own."""
+    from dsl.lowering.ir.plugins import NONE, current
+
+    kept = store() if current() is NONE else None
+    compiler = None if kept is None else compiler_digest(kept)
+    return None if kept is None or compiler is None else _Lazily(kept, compiler, path, str(path), None)
+
+
+def load_kept(path: Path) -> LoadedProgram | None:
+    """Returns the program in a file for a command, if the compile cache knows that it parses. Raises TileError if the
+    file cannot be read."""
+    found = _of_command(path)
+    return None if found is None else found.kept(read_text(path))
+
+
+def shelf_of(program: Program) -> Shelf | None:
+    """Returns the shelf of a program that a command has parsed without errors, as `load_kept` finds it later."""
+    found = None if program.path is None else _of_command(Path(program.path))
+    return None if found is None or found.name != program.source.name else found.shelf(program)
 
 
 class _Lazily:
@@ -141,30 +172,41 @@ class _Lazily:
         self.store, self.compiler, self.path, self.name, self.plugins = store, compiler, path, name, plugins
 
     def load(self) -> LoadedProgram:
-        text, root = read_text(self.path), resolved(self.path).parent
-        key = key_of("file", self.compiler, self.name, text, *plugin_texts(self.plugins))
+        text = read_text(self.path)
+        if (kept := self.kept(text)) is not None:
+            return kept
+        program = _load(self.path, self.name, self.plugins, {resolved(self.path): text})
+        return LoadedProgram.of(program, self.shelf(program))
+
+    def key(self, text: str) -> str:
+        return key_of("file", self.compiler, self.name, text, *plugin_texts(self.plugins))
+
+    def kept(self, text: str) -> LoadedProgram | None:
+        """Returns the program if another process has parsed it, with the same imported files."""
+        key = self.key(text)
         kept = self.store.record("file", key, KeptProgram)
-        imported = None if kept is None else known_texts(kept, root)
+        imported = None if kept is None else known_texts(kept, resolved(self.path).parent)
         if kept is None or imported is None:
-            return self.parsed(text, root, key)
-        shelf = Shelf(self.store, self.key_of_texts(key, kept))
+            return None
+        shelf = Shelf(self.store, self.compiler, self.key_of_texts(key, kept))
         names = kept.dispatches, kept.kernels
         return LoadedProgram(self.name, self.path, names, shelf, None, text, self.plugins, imported)
 
-    def parsed(self, text: str, root: Path, key: str) -> LoadedProgram:
-        """Parses the program, and records that it parses."""
-        program = _load(self.path, self.name, self.plugins, {resolved(self.path): text})
+    def shelf(self, program: Program) -> Shelf | None:
+        """Records that a program parses, and returns its shelf."""
+        root, key = resolved(self.path).parent, self.key(program.source.text)
         try:
             imports = tuple(
                 KeptImport(_relative(each.asked, root), _relative(each.path, root), key_of(each.text))
                 for each in program.imported
             )
         except ValueError:  # not below the folder
-            return LoadedProgram.of(program)
+            return None
         kept = KeptProgram(imports, tuple(program.dispatches), tuple(program.kernels))
-        shelf = Shelf(self.store, self.key_of_texts(key, kept))
-        shelf.put("file", key, kept)
-        return LoadedProgram.of(program, shelf)
+        shelf = Shelf(self.store, self.compiler, self.key_of_texts(key, kept))
+        if self.store.record("file", key, KeptProgram) != kept:
+            shelf.put("file", key, kept)
+        return shelf
 
     def key_of_texts(self, key: str, kept: KeptProgram) -> str:
         return key_of("program", key, *(part for each in kept.imports for part in (each.asked, each.path, each.digest)))

@@ -8,32 +8,37 @@ the emulator.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property, partial
 from math import inf
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct, field
 from msgspec.structs import replace
 
+from dsl.calls.kept import Unkeepable, words
 from dsl.calls.planner import UNFIT, Planner
 from dsl.calls.tuned import Tuned, branch_steps, stale_errors
 from dsl.calls.tuned_file import read_tuned
 from dsl.examples.evidence import Evidence
 from dsl.examples.shapes import UNKNOWN, ExampleFacts, LaunchFacts, examine, from_launch
-from dsl.kernels.compile import lower
-from dsl.kernels.variant import Request, Unset, Variant, build_variant, points_of, resolve
+from dsl.kernels.compile import Lowered, lower
+from dsl.kernels.loaded import shelf_of
+from dsl.kernels.request import Request
+from dsl.kernels.variant import Unset, Variant, build_variant, points_of, resolve
+from dsl.kernels.variants import request_key
 from dsl.lowering.ir.budget import Budget, Exhausted
 from dsl.lowering.ir.location import TileError, closest
 from dsl.lowering.ir.targets import target
 from dsl.lowering.ir.types import DTYPES
 from dsl.studies.dispatch_names import NamesOfWays
+from dsl.studies.findings import Findings
+from dsl.studies.kept_checks import CheckedParts, KeptPart, keep_findings, kept_findings, same_request
 from dsl.studies.static_contracts import StaticContracts
 from dsl.text import tree as ast
 from dsl.text.branches import by_launch
 from dsl.text.files import read_text, resolved, tuned_path
-from dsl.text.program import Program, dim_names, examine_program, follows, type_parameters
+from dsl.text.program import Program, dim_names, examine_program, type_parameters
 
 ARCH = "sm_90"
 EXTENT = 1024
@@ -61,51 +66,19 @@ dims.
 """
 
 
-class Findings(Struct):
-    """The errors of one file without duplicates, and the number of variants that were checked."""
-
-    errors: list[TileError] = field(default_factory=list)
-    notes: list[TileError] = field(default_factory=list)  # skipped checks, which are no errors
-    variants: int = 0
-    seen: set[Any] = field(default_factory=set)
-    program: Program | None = None
-
-    def add(self, error: TileError) -> None:
-        for each in error.errors:
-            # If a block does not parse, the errors that follow from this would hide the error to fix.
-            if self.program is not None and follows(self.program, each):
-                continue
-            key = (each.code, place_of(each), each.message if each.loc is None else None)
-            # Several parts of another file may read a name that a kernel of this file lacks.
-            if self.program is not None and each.loc is not None and each.loc.source is not self.program.source:
-                key = (each.code, None, each.message)
-            if key not in self.seen:
-                self.seen.add(key)
-                self.errors.append(each)
-
-    def note(self, note: TileError) -> None:
-        if (place_of(note), note.message) not in {(place_of(each), each.message) for each in self.notes}:
-            self.notes.append(note)
-
-    def sorted(self) -> list[TileError]:
-        """The errors in the order of the file."""
-        return sorted(self.errors, key=lambda error: place_of(error) or ("", -1))
-
-
-def place_of(error: TileError) -> tuple[str, int] | None:
-    return None if error.loc is None else (error.loc.source.name, error.loc.start)
-
-
 def check_file(path: str | Path, assemble: bool = False) -> Findings:
     """Finds all errors of a file. With `assemble`, each variant is assembled, and notes report the variants that spill
     registers."""
     path = Path(path)
     found = Findings()
     try:
+        if not assemble and (kept := kept_findings(path)) is not None:
+            return kept
         program, errors = examine_program(read_text(path), str(path), resolved(path).parent)
     except TileError as error:
         found.add(error)
         return found
+    program.path = path
     found.program = program
     for each in errors:
         found.add(each)
@@ -114,12 +87,20 @@ def check_file(path: str | Path, assemble: bool = False) -> Findings:
             found.add(each)
     except TileError as error:
         found.add(error)
-    return _Check(program, found, assemble).run()
+    # An error in one block may hide what is wrong with another, so the parts of such a file are not kept.
+    is_whole = not (errors or program.broken or assemble)
+    parts = CheckedParts(program, shelf_of(program) if is_whole else None, str(path))
+    _Check(program, found, assemble, parts).run()
+    parts.save()
+    if is_whole:
+        keep_findings(program, path, found)
+    return found
 
 
 class _Check:
-    def __init__(self, program: Program, found: Findings, assemble: bool):
-        self.program, self.found, self.assemble = program, found, assemble
+    def __init__(self, program: Program, found: Findings, assemble: bool, parts: CheckedParts):
+        self.program, self.found, self.assemble, self.parts = program, found, assemble, parts
+        self.lowered: dict[Any, Lowered] = {}  # by request: planning lowers what is checked next
         self.numbers: dict[str, int] = {}
         self.planned: dict[tuple[str, str | None], Request] = {}
         self.others: list[Request] = []  # the same kernels and schedules with other dims or constants
@@ -129,7 +110,7 @@ class _Check:
         self.extents: dict[str, int] = {}  # by kernel, the limit of guessed extents, since larger guesses cost too much
         self.left = Budget(FILE_STEPS, FILE_OPERATIONS)  # for variants with guessed dims
         self.passed_over: dict[str, int] = {}  # number of skipped variants, by kernel
-        self.contracts = StaticContracts(program, found, assemble)
+        self.contracts = StaticContracts(program, found, assemble, parts)
 
     def run(self) -> Findings:
         # Dispatches come first, since their errors are located at the call and not in the kernel.
@@ -146,15 +127,14 @@ class _Check:
         for kernel in self.program.kernels.values():
             schedules: list[str | None] = [*self.program.schedules_of(kernel.name)]
             for schedule in schedules or [None]:
-                self.kernel(kernel, schedule)
+                self.kernel_once(kernel, schedule)
             # Without a correct variant, some names and calls of the body have not been checked.
             if kernel.name not in self.built:
                 self.body(kernel)
         for request in self.others:
             # One report for a kernel is enough, since each further variant would cost as much.
             if request.kernel not in self.exhausted:
-                self.found.variants += 1
-                self.lower(request, False)
+                self.other_once(request)
         self.contracts.finish()
         for name, count in self.passed_over.items():
             message = f"{count} variant{'s' * (count > 1)} of '{name}' skipped: the guesses of this file cost too much"
@@ -202,16 +182,105 @@ class _Check:
                 self.found.note(TileError("check", launch.line.loc, message, hint))
                 continue
             try:
-                plan = planner_of(self.program, launch, ARCH).plan()
+                requests = self.requests_of(launch)
             except TileError as error:
                 for each in error.errors:
                     self.found.add(from_launch(each, launch.line))
                 continue
-            self.contracts.planned[launch.line] = [step.request for step in plan.steps]
-            for step in plan.steps:
-                first = self.planned.setdefault((step.request.kernel, step.request.schedule), step.request)
-                if step.request not in (first, *self.others):
-                    self.others.append(step.request)
+            self.contracts.planned[launch.line] = requests
+            for request in requests:
+                first = self.planned.setdefault((request.kernel, request.schedule), request)
+                if request not in (first, *self.others):
+                    self.others.append(request)
+
+    def requests_of(self, launch: LaunchFacts) -> list[Request]:
+        """Returns the requests of the variants that a launch of an example plans."""
+        what = (launch.line.name, *launch.arguments.items(), launch.schedule, *launch.rest.items())
+        try:
+            key = self.parts.key_of_launch(words(what))
+        except Unkeepable:
+            key = ""
+        kept = self.parts.find(key) if key else None
+        if kept is not None:
+            return [*kept.requests]
+        plan = planner_of(self.program, launch, ARCH, built=self.variant).plan()
+        requests = [step.request for step in plan.steps]
+        if key:
+            self.parts.keep(key, KeptPart(requests=tuple(requests)))
+        return requests
+
+    def variant(self, request: Request) -> Variant:
+        """Lowers a variant for the planner. The check of the variant takes it from `lowered`."""
+        key = request_key(request)
+        if key not in self.lowered:
+            self.lowered[key] = lower(self.program, request)
+        return self.lowered[key].variant
+
+    def kernel_once(self, kernel: ast.KernelDef, schedule: str | None) -> None:
+        """Checks a kernel with a schedule like `kernel`, unless this found nothing in the same texts before."""
+        planned = self.planned.get((kernel.name, schedule))
+        near = next((r for (name, _), r in self.planned.items() if name == kernel.name), None)
+        about = (
+            same_request(planned),
+            same_request(near),
+            sorted(self.numbers.items()),
+            (kernel.name, schedule) in self.asked,
+            self.extents.get(kernel.name),
+            kernel.name in self.unset,
+            self.contracts.asks_choices,
+        )
+        key = self.parts.key_of_kernel(kernel.name, schedule, about)
+        if kernel.name in self.exhausted or not self.take(key, kernel.name):
+            self.watch(key, kernel.name, partial(self.kernel, kernel, schedule))
+        elif planned is not None:
+            self.contracts.judged.add((kernel.name, schedule))
+
+    def other_once(self, request: Request) -> None:
+        """Checks one more variant of a launch, unless this found nothing in the same texts before."""
+        about = ("other", same_request(request), self.contracts.asks_choices)
+        key = self.parts.key_of_kernel(request.kernel, request.schedule, about)
+        if self.take(key, request.kernel):
+            self.contracts.judged.add((request.kernel, request.schedule))
+            return
+
+        def run() -> None:
+            self.found.variants += 1
+            self.lower(request, False)
+
+        self.watch(key, request.kernel, run)
+
+    def take(self, key: str, kernel: str) -> bool:
+        """Takes over what is known of a part without findings. Returns whether it is known. What its guesses cost is
+        spent, so a file has the same findings as without the cache."""
+        kept = self.parts.find(key)
+        if kept is None or kept.steps >= self.left.steps or kept.operations >= self.left.operations:
+            return False
+        self.found.variants += kept.variants
+        self.left.steps -= kept.steps
+        self.left.operations -= kept.operations
+        if kept.built:
+            self.built.add(kernel)
+        if kept.most is not None:
+            self.extents[kernel] = kept.most
+        return True
+
+    def watch(self, key: str, kernel: str, run: Callable[[], None]) -> None:
+        """Runs the check of a part, and keeps that it had no findings."""
+        found, was_built = self.found, kernel in self.built
+        self.built.discard(kernel)
+        before, variants, left = self.has_told(), found.variants, (self.left.steps, self.left.operations)
+        run()
+        if self.has_told() == before:
+            spent = left[0] - self.left.steps, left[1] - self.left.operations
+            most = self.extents.get(kernel)
+            self.parts.keep(key, KeptPart(found.variants - variants, kernel in self.built, *spent, most))
+        if was_built:
+            self.built.add(kernel)
+
+    def has_told(self) -> tuple[int, ...]:
+        """What a part without findings leaves as it is."""
+        passed, waiting = sum(self.passed_over.values()), len(self.contracts.waiting)
+        return self.found.told, len(self.unset), len(self.exhausted), passed, waiting
 
     def kernel(self, kernel: ast.KernelDef, schedule: str | None) -> None:
         """Checks one kernel with one schedule, for all its types."""
@@ -259,7 +328,8 @@ class _Check:
             build_variant(self.program, request, budget)
             self.built.add(request.kernel)
         else:
-            lowered = lower(self.program, request, budget=budget)
+            known_one = self.lowered.pop(request_key(request), None) if budget is None else None
+            lowered = known_one or lower(self.program, request, budget=budget)
             self.built.add(request.kernel)
             if request not in self.planned.values():  # with guessed dims a choice may have a single option
                 lowered.variant.function.choices.allow_unmet()
@@ -499,15 +569,17 @@ def planner_of(
     schedule: str | None = None,
     device: str | None = None,
     tuned: Tuned | None = None,
+    built: Callable[[Request], Variant] | None = None,
 ) -> Planner:
-    """The planner for an example's launch line. If `device` is given, it uses the tuned data of this device."""
+    """The planner for an example's launch line. If `device` is given, it uses the tuned data of this device. `built` is
+    as in `Planner`."""
     known = {line.name for d in program.dispatches.values() for line in d.lines if isinstance(line, ast.Option)}
     options = {k: v for k, v in launch.rest.items() if k in known}
     constants = {k: v for k, v in launch.rest.items() if k not in known}
     chosen = schedule or launch.schedule
     place = target(arch)
     what = (launch.line.name, launch.arguments, place, None, constants, options, chosen, None)
-    return Planner(program, *what, device=device, tuned=tuned)
+    return Planner(program, *what, device=device, tuned=tuned, built=built)
 
 
 def at(error: TileError, node: ast.Launch | ast.KernelDef) -> TileError:

@@ -15,6 +15,7 @@ from dsl.lowering.emit import emit
 from dsl.lowering.ir.location import TileError
 from dsl.runtime.chips import emulated_facts
 from dsl.schedules.resolve import StatedContract
+from dsl.studies.kept_checks import CheckedParts, KeptPart, same_request
 from dsl.text import tree as ast
 from dsl.text.contracts import ASSEMBLED, CHOICE, COMPILED, row_of
 from dsl.text.program import Program
@@ -26,9 +27,20 @@ if TYPE_CHECKING:
 class Finds(Protocol):
     """Collects errors and notes."""
 
+    told: int
+
     def add(self, error: TileError) -> None: ...
 
     def note(self, note: TileError) -> None: ...
+
+
+def words_of(bound: str | ast.Expr) -> str:
+    """Returns a text of a bound without locations. Names in it have been replaced by their values."""
+    if isinstance(bound, str):
+        return bound
+    fields = ("id", "value", "op", "ops", "name")
+    nodes = ([type(node).__name__, *(getattr(node, name, None) for name in fields)] for node in ast.walk(bound))
+    return repr([[each for each in node if isinstance(each, str | int | float | list)] for node in nodes])
 
 
 class StaticContracts(Struct):
@@ -41,6 +53,7 @@ class StaticContracts(Struct):
     program: Program
     found: Finds
     assemble: bool
+    parts: CheckedParts
     expected: list[tuple[ast.Launch, StatedContract]] = field(default_factory=list)
     planned: dict[ast.Launch, list[Request]] = field(default_factory=dict)
     known: list[Evidence] = field(default_factory=list)
@@ -115,9 +128,7 @@ class StaticContracts(Struct):
     def finish(self) -> None:
         """Judges the contracts in examples, and adds notes on contracts that could not be judged."""
         for launch, stated in self.expected:
-            kernels = [found for request in self.planned.get(launch, ()) if (found := self.of(request)) is not None]
-            if kernels:
-                self.judge(stated, kernels)
+            self.judge_launch(self.planned.get(launch, []), stated)
         if self.waiting:
             count = len({each.loc for each in self.waiting})
             message = f"{count} contract{'s are' if count > 1 else ' is'} not judged: this needs the assembler"
@@ -127,6 +138,31 @@ class StaticContracts(Struct):
             if lines and (kernel, name) not in self.judged:
                 message = f"contracts of '{name}' are not judged: no example launches '{kernel}' with it"
                 self.found.note(TileError("check", lines[0].loc, message))
+
+    def judge_launch(self, requests: list[Request], stated: StatedContract) -> None:
+        """Judges the contract of an example for the variants of its launch, unless it held in the same texts before."""
+        contract, waits = stated.contract, row_of(stated.contract).known == ASSEMBLED and not self.assemble
+        about = (
+            contract.text,
+            contract.device,
+            words_of(stated.bound),
+            [same_request(request) for request in requests],
+        )
+        key = self.parts.key_of_requests(requests, about) if requests else ""
+        if key and self.parts.find(key) is not None:
+            self.waiting += [stated] if waits else []
+            return
+        before = self.found.told
+        kernels = [found for request in requests if (found := self.of(request)) is not None]
+        if kernels:
+            self.judge(stated, kernels)
+            if key and self.found.told == before and len(kernels) == len(requests):
+                self.parts.keep(key, KeptPart())
+
+    @property
+    def asks_choices(self) -> bool:
+        """Whether an example has a contract about a choice, for which the compiler must make all its choices."""
+        return any(each.contract.term == CHOICE for _, each in self.expected)
 
     def of(self, request: Request) -> Evidence | None:
         """A lowered variant of a launch. Returns None if the variant has an error, which is reported elsewhere."""

@@ -23,7 +23,7 @@ from dsl.text.branches import expand
 from dsl.text.files import is_file, read_text, resolved
 from dsl.text.heads import KernelHead, head_of
 from dsl.text.modules import qualified
-from dsl.text.syntax import parse, read
+from dsl.text.syntax import Read, parse, read
 from dsl.text.tree import names_in
 
 Found = TypeVar("Found")
@@ -369,8 +369,8 @@ def _import(
     text = _imported_text(block, path, folder, is_packaged, reading)
     if not is_packaged:
         program.imported.append(ImportedFile(folder / block.path, path, text))
-    found = read(text, name)
-    file = found.file
+    found = _packaged(text, name) if is_packaged else read(text, name)
+    file = _own_copy(found.file) if is_packaged else found.file
     reading.errors += found.errors
     program.broken |= found.broken or set()
     if block.alias is None:
@@ -387,6 +387,17 @@ def _import(
             made.name = names[each]
             getattr(program, kind)[made.name] = made
     return members
+
+
+@lru_cache(maxsize=32)
+def _packaged(text: str, name: str) -> Read:
+    """Parses one of the compiler's own files, once in a process: they take most of the time of parsing a sample."""
+    return read(text, name)
+
+
+def _own_copy(file: ast.File) -> ast.File:
+    """Returns a file whose dispatches are nodes of their own. A program changes no other nodes (`expand`)."""
+    return ast.File(file.source, [replace(b) if isinstance(b, ast.Dispatch) else b for b in file.blocks])
 
 
 def _imported_text(block: ast.Import, path: Path, folder: Path, is_packaged: bool, reading: FilesSoFar) -> str:

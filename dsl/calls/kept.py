@@ -131,18 +131,14 @@ class KeptCalls:
         if self._tuned() != self.tuned:  # the plan may follow the new data
             return
         try:
-            made = _kept(plan, outputs, [self._keep_text(text) for text in texts])
+            found = [KeptText.of(text) for text in texts]
+            made = _kept(plan, outputs, found)
             # Only what is the same after it was read again is kept. A constant may be an object of the compiler.
             raw = msgpack.encode(made)
             if msgpack.decode(raw, type=KeptPlan) == made:
-                self.shelf.put("plan", key, raw)
+                self.shelf.put("plan", key, raw, {each.key: each.text for each in found})
         except (Unkeepable, TypeError, OverflowError, ValueError):
             return
-
-    def _keep_text(self, text: str) -> KeptText:
-        made = KeptText.of(text)
-        self.shelf.put("ptx", made.key, text.encode())
-        return made
 
 
 def _kept(plan: Plan, outputs: Sequence[Output], texts: Sequence[KeptText]) -> KeptPlan:

@@ -114,9 +114,9 @@ class KeptFamilies:
         key = self.key(family)
         if key is None:
             return
-        kept = []
+        kept, texts = [], dict[str, str]()
         for request, divisors, code, ptx, served in members:
             text = KeptText.of(ptx)
-            self.shelf.put("ptx", text.key, ptx.encode())
+            texts[text.key] = text.text
             kept.append(KeptMember(request, divisors, code, text.key, served))
-        self.shelf.put("family", key, KeptFamily(tuple(kept)))
+        self.shelf.put("family", key, KeptFamily(tuple(kept)), texts)

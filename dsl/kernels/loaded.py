@@ -55,9 +55,15 @@ class Shelf(Struct, frozen=True):
         """Returns the key of an entry. The numbers of a user's GPU decide costs, so they belong to each key."""
         return key_of(self.key, _own_numbers(), *parts)
 
-    def put(self, kind: str, key: str, content: bytes | Struct) -> bool:
-        """Writes an entry, unless the compiler's files have changed since this process imported them."""
-        return is_unchanged() and self.store.put(kind, key, content)
+    def put(self, kind: str, key: str, content: bytes | Struct, texts: Mapping[str, str] | None = None) -> None:
+        """Writes an entry, unless the compiler's files have changed since this process imported them. `texts` are PTX
+        to which the entry refers, by their keys."""
+        if not is_unchanged():
+            return
+        for each, text in (texts or {}).items():
+            if self.store.get("ptx", each) is None:  # it may be there, and damaged
+                self.store.put("ptx", each, text.encode())
+        self.store.put(kind, key, content)
 
 
 def _own_numbers() -> bytes:

@@ -192,6 +192,7 @@ def test_a_changed_source_is_another_compiler(tmp_path: Path, monkeypatch: pytes
 
     def digest() -> str | None:
         monkeypatch.setattr(identity, "AT_IMPORT", identity._now())
+        monkeypatch.setattr(identity, "_folders", {})
         return identity._digest_by_times(store)
 
     first = digest()
@@ -200,7 +201,13 @@ def test_a_changed_source_is_another_compiler(tmp_path: Path, monkeypatch: pytes
     assert not identity.is_unchanged()
     assert digest() not in (None, first)
     source.write_text("a = 1\n")
-    assert digest() == first
+    assert digest() == first and identity.is_unchanged()
+    source.with_name("b.py").write_text("")
+    assert not identity.is_unchanged()  # a file that the compiler may find by listing its folder
+    assert digest() != first
+    (tmp_path / "package" / "__pycache__").mkdir()
+    (tmp_path / "package" / "__pycache__" / "a.pyc").write_text("")
+    assert identity.is_unchanged()
 
 
 def test_a_process_whose_compiler_was_edited_keeps_nothing(

@@ -123,8 +123,8 @@ class CheckedParts:
 
     def __init__(self, program: Program, shelf: Shelf | None, path: str):
         self.program, self.shelf = program, shelf
-        self._key = "" if shelf is None else key_of("parts", shelf.compiler, path)
-        kept = None if shelf is None else shelf.store.record("parts", self._key, KeptParts)
+        self._key = "" if shelf is None else key_of("clean", shelf.compiler, path)
+        kept = None if shelf is None else shelf.store.record("clean", self._key, KeptParts)
         self._known = kept.parts if kept is not None else {}
         self._used: dict[str, KeptPart] = {}
         self._texts = TextsOfBlocks(program)
@@ -164,7 +164,7 @@ class CheckedParts:
     def save(self) -> None:
         """Records the parts of this check. Those that it did not use belong to a text that is gone."""
         if self.shelf is not None and self._used != self._known:
-            self.shelf.put("parts", self._key, KeptParts(self._used))
+            self.shelf.put("clean", self._key, KeptParts(self._used))
 
 
 class TextsOfBlocks:

@@ -71,15 +71,18 @@ class Store:
     @cached_property
     def flaw(self) -> str | None:
         """Why no entries are read from the folder, or None. Whoever can write into the folder chooses the code that a
-        GPU runs, so a folder into which every user can write is not read."""
+        GPU runs, so a folder of another user than root is not read, and no folder into which all can write."""
         try:
-            mode = os.stat(self.folder).st_mode
+            found = os.stat(self.folder)
         except OSError:
             return None  # it does not exist yet
+        mode = found.st_mode
         if not stat.S_ISDIR(mode):
             return f"{self.folder} is no folder"
         if os.name == "posix" and mode & stat.S_IWOTH:
             return f"every user may write into {self.folder}"
+        if os.name == "posix" and found.st_uid not in (0, os.geteuid()):
+            return f"{self.folder} belongs to another user"
         return None
 
     def path(self, kind: str, key: str) -> Path:

@@ -152,6 +152,18 @@ def test_a_folder_that_all_may_write_is_not_read(store: Store) -> None:
     assert other.flaw is not None and other.get("ptx", KEY) is None and not other.put("ptx", OTHER, b"")
 
 
+@pytest.mark.skipif(os.name != "posix", reason="users of POSIX")
+def test_a_folder_of_another_user_is_not_read(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.put("ptx", KEY, b"text")
+    owner = store.folder.stat()
+    other = list(owner)
+    other[4] = os.geteuid() + 1  # st_uid
+    monkeypatch.setattr(stores.os, "stat", lambda path: os.stat_result(other))
+    assert "another user" in (Store(store.folder).flaw or "") and Store(store.folder).get("ptx", KEY) is None
+    other[4] = 0  # an administrator's, for all
+    assert Store(store.folder).get("ptx", KEY) == b"text"
+
+
 def test_the_folder_belongs_to_its_user_alone(store: Store) -> None:
     store.put("ptx", KEY, b"text")
     assert os.name != "posix" or store.folder.stat().st_mode & 0o777 == 0o700

@@ -42,7 +42,7 @@ def _unwritten(program: Program, step: Step, before: Sequence[Step]) -> Iterator
 def _leaves(program: Program, step: Step, argument: Any) -> bool:
     """Returns whether a launch certainly does not write the array `argument`."""
     head = program.head(step.request.kernel)
-    written = program.once(tensors_used, head.name)[0].union(names_given(program, head.name))
+    written = program.once(tensors_used, head.name)[0].union(program.once(names_given, head.name))
     given = [(n, a) for n, a in zip(head.names, step.arguments, strict=True) if n in head.arrays and a is not None]
     # Two arrays of a call may be the same memory under two names. They are different memory if a launch takes both
     # arrays, because this launch would be refused otherwise.

@@ -7,7 +7,7 @@ for the samples."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct, field
@@ -197,8 +197,8 @@ class UsesReader:
         return reader.uses(function.body), given
 
 
-def names_given(program: Program, kernel: str) -> Iterator[str]:
-    """Yields the names that a kernel passes to functions."""
-    for node in ast.walk(program.kernels[kernel].body):
-        if isinstance(node, ast.Call):
-            yield from (each.id for each in (*node.args, *node.keywords.values()) if isinstance(each, ast.Name))
+def names_given(program: Program, kernel: str) -> set[str]:
+    """Returns the names that a kernel passes to functions."""
+    calls = (node for node in ast.walk(program.kernels[kernel].body) if isinstance(node, ast.Call))
+    given = (each for node in calls for each in (*node.args, *node.keywords.values()))
+    return {each.id for each in given if isinstance(each, ast.Name)}

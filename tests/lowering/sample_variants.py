@@ -58,6 +58,11 @@ PACKED = {"sizes": 4, "places": 24}
 PAGES = {"most": 16}
 """Attention of few queries with pages, lengths and scales."""
 ARGMAX = {"argmax": 1}
+LAUNCHED = {
+    ("layer_norm.tile", "normalise"): (("VECTORS", 2), ("MEETS", 2)),
+    ("rmsnorm.tile", "normalise"): (("VECTORS", 1),),
+}
+"""The constants that the launch of a kernel sets for all of its schedules."""
 """Reductions to the index of the greatest element."""
 ANY_IMAGE = {"any_image": 1}
 """Convolutions whose images have extents that are no constants."""
@@ -280,9 +285,10 @@ def cases() -> list[Case]:
                     several = several and len(parameters) == 1  # combinations of two types may have no meaning
                     choices = max((len(t) for t in parameters.values()), default=1) if several else 1
                     choices = min(choices, FIRST.get((name, schedule), choices))
+                    set_by = LAUNCHED.get((path.name, name), ())
                     for choice in range(choices):
                         types = tuple((p, t[min(choice, len(t) - 1)]) for p, t in parameters.items())
-                        out.append(Case(path.name, name, schedule, tuple(dims.items()), types))
+                        out.append(Case(path.name, name, schedule, tuple(dims.items()), types, set_by))
                     if i < (3 if schedule == "wgmma" else 2):
                         more = [tuple(each.items()) for each in TYPES.get((name, schedule), ())]
                         out += [Case(path.name, name, schedule, tuple(dims.items()), each) for each in more]

@@ -142,7 +142,7 @@ def test_rows_behind_the_last_key_change_no_result(shares: int, p: int) -> None:
 @pytest.mark.parametrize("arch", ["sm_89", "sm_90a"])
 @pytest.mark.parametrize("cached", ["f16", "s8", "e4m3"])
 def test_keys_are_copied_ahead(cached: str, arch: str) -> None:
-    """In words of 16 bytes."""
+    """In words of 16 bytes, where threads copy."""
     module = module_of(SAMPLE, "emulator", arch)
     q = ArrayFacts((4, 32, 1, 128), "f16", 16, stride_class(row_major((4, 32, 1, 128))))
     scales = ArrayFacts((8,), "f32", 16)
@@ -150,20 +150,25 @@ def test_keys_are_copied_ahead(cached: str, arch: str) -> None:
     for k, pages in (((4, 8, 4096, 128), None), *tables):
         cache = ArrayFacts(k, cached, 16, stride_class(row_major(k)))
         facts = {"o": q, "q": q, "k": cache, "v": cache, "scale": 0.125, "window": 0, "pages": pages, "lengths": None}
-        (step,) = module.attention_of_few.plan(facts | {"k_scale": scales, "v_scale": scales}).steps
+        (step,) = module.attention_of_few.plan(facts | {"k_scale": scales, "v_scale": scales}, BOXES=False).steps
         copies = [op for op in walk(module.built(step.request).function.body) if op.name == "copy"]
         assert copies and {op.attrs["bytes"] for op in copies} == {16}
         assert any(op.attrs.get("ahead") for op in copies)
 
 
+@pytest.mark.parametrize("way", ["boxes", "threads"])
 @pytest.mark.parametrize("p", [16, 48, 256])
 @pytest.mark.parametrize("cached", ["f16", "s8", "e4m3"])
-def test_pages_may_come_by_tma(cached: str, p: int, tmp_path: Path) -> None:
+def test_pages_come_by_tma_or_by_threads(cached: str, p: int, way: str) -> None:
     """A box for each page of a tile, or for each part of 16 rows."""
-    path = tmp_path / SAMPLE.name
-    path.write_text(SAMPLE.read_text().replace("    pipeline j:", "    stage k, v: tma\n    pipeline j:"))
-    args, module = drawn(7, cached, paged=1, p=p, d=128), module_of(path, "emulator", "sm_90a")
-    module.attention_of_few(**args, SHARES=2)
+    args, module = drawn(7, cached, paged=1, p=p, d=128), module_of(SAMPLE, "emulator", "sm_90a")
+    module.attention_of_few(**args, SHARES=2, **({"BOXES": False} if way == "threads" else {}))
+    assert np.abs(widen(args["o"]) - wanted(args)).max() < 5e-2
+
+
+def test_rows_of_other_bytes_come_by_threads() -> None:
+    args, module = drawn(7, "f16", paged=1, p=16, d=68), module_of(SAMPLE, "emulator", "sm_90a")
+    module.attention_of_few(**args)
     assert np.abs(widen(args["o"]) - wanted(args)).max() < 5e-2
 
 

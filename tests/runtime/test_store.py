@@ -40,7 +40,7 @@ def test_an_entry_is_read_back(store: Store) -> None:
     assert store.get("ptx", KEY) is None
     assert store.put("ptx", KEY, b"text")
     assert store.get("ptx", KEY) == b"text"
-    assert (store.get("ptx", OTHER), store.get("cubin", KEY)) == (None, None)
+    assert (store.get("ptx", OTHER), store.get("plan", KEY)) == (None, None)
     assert files(store) == [f"{KEY}.ptx"]
 
 

@@ -15,9 +15,9 @@ ShortWay = Callable[[Sequence[Any], Mapping[str, Any]], bool]
 True. Otherwise it does nothing and returns False."""
 FIXED = (type(None), bool, int, float, str)
 """Types of arguments, besides arrays, whose values cannot change later. A list could change."""
-MOST_WAYS = 8
-"""The greatest number of short ways that a function keeps. The layers of a network call one function with several
-shapes in turn."""
+MOST_WAYS = 24
+"""The greatest number of short ways that a function keeps. Two blocks of a transformer call `matmul` with ten classes of
+shapes in turn. If the oldest way is always the one that is needed next, none is ever found."""
 
 
 def short_way(

@@ -203,6 +203,19 @@ class CudaLaunch(Repeated):
 
         return launch_again if self.changed is None else self._telling(launch_again, self.changed)
 
+    def knows(self, rest: Sequence[Any] = ()) -> Again:
+        if self.again(rest) is never:
+            return never
+        recognise, pointer, fits = self.recognise, self.pointer, self.call.fits
+
+        def would_launch(arrays: Sequence[Any]) -> bool:
+            try:
+                return bool(recognise(*arrays)) and fits([*map(pointer, arrays), *rest])
+            except (TypeError, AttributeError):  # the arrays belong to another framework
+                return False
+
+        return would_launch
+
     def _telling(self, again: Again, changed: Changed) -> Again:
         """Wraps `again` in a function that also passes the written arrays to `changed` after each launch."""
         place, places = self.places[0], self.places

@@ -150,6 +150,11 @@ class Kernel:
         launch, values = self._prepare(arguments, None)
         return launch.again(values[len(self._tensors) :])
 
+    def knowing(self, arguments: Sequence[Any]) -> Again:
+        """Returns a function that tells whether the function of `repeated` would launch with given arrays."""
+        launch, values = self._prepare(arguments, None)
+        return launch.knows(values[len(self._tensors) :])
+
     def run(self, *arguments: Any, counters: bool = False, time: bool = False, **named: Any) -> LaunchResult:
         """Launches the kernel, waits for its end, and returns a LaunchResult.
 

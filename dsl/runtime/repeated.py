@@ -45,6 +45,10 @@ class Repeated:
         packs them."""
         return never
 
+    def knows(self, rest: Sequence[Any] = ()) -> Again:
+        """Returns a function that tells whether the function of `again` would launch with given arrays."""
+        return never
+
     def launch(self, values: Sequence[Any], arguments: Sequence[Any], stream: int | None = None) -> None:
         """Packs `values` (see `ParamLayout`) and launches once."""
         raise NotImplementedError

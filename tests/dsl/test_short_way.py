@@ -49,6 +49,11 @@ schedule parts of total:
 dispatch twofold(y, u, x, by):
     add(y, x, None, by)
     add(u, x, None, by)
+
+dispatch through(y, x, by):
+    t = workspace(f32[n])
+    add(t, x, None, by)
+    add(y, t, None, by)
 """
 
 
@@ -143,9 +148,21 @@ def test_workspaces_of_a_launch_are_there(module: Any) -> None:
     assert (module.planned, len(module.driver.launches)) == (1, 2)
 
 
-def test_two_launches_are_planned(module: Any) -> None:
-    """Nothing would tell, of the second one, that it is refused, before the first is made."""
+def test_several_launches_go_all_or_none(module: Any) -> None:
+    """If the second one is refused, the first one has not been made."""
     module.asked.options.update({"overlap.start": "behind", "overlap.next": "end"})  # the fake has no attributes
     for number in (0, 3):
         module.twofold(array(number), array(number + 1), array(number + 2), 1.0)
-    assert (module.planned, len(module.driver.launches)) == (2, 4)
+    assert (module.planned, len(module.driver.launches)) == (1, 4)
+    module.twofold(array(0), array(1, off=4), array(2), 1.0)
+    assert (module.planned, len(module.driver.launches)) == (2, 6)
+
+
+def test_workspaces_between_launches_are_there(module: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dsl.calls.plan, "allocate_workspace", lambda workspace, given: array(9))
+    module.asked.options.update({"overlap.start": "behind", "overlap.next": "end"})
+    for number in (0, 3, 6):
+        y, x = array(number), array(number + 1)
+        module.through(y, x, 1.0)
+        assert packed(module, "QQf")[:2] == (y.pointer, array(9).pointer)
+    assert (module.planned, len(module.driver.launches)) == (1, 6)

@@ -35,6 +35,7 @@ COMMANDS = {
     "verify": "Compare a kernel's results after each pass, and its PTX's.",
     "compile": "Show any level of a kernel as text.",
     "why": "Say why a kernel's code is as it is, and what else it could be.",
+    "export": "Write a kernel as C on the CUDA driver, for programs without Python.",
     "schedule": "Print the complete schedule that a call gets, with a reason for each line.",
     "opt": "Run passes on a kernel's IR as text.",
     "inspect": "Write a page: a kernel at all its levels, linked.",

@@ -1,0 +1,1 @@
+"""Exporting kernels as C on the CUDA driver (docs/deployment.md)."""

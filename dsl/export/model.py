@@ -14,6 +14,7 @@ from dsl.calls.called import Called
 from dsl.calls.plan import FromCall, Step, Workspace
 from dsl.export.decided import CallCondition, decisions
 from dsl.kernels.compile import compile_variant, import_generator
+from dsl.kernels.launch_header import file_name
 from dsl.lowering.ir.location import TileError
 from dsl.runtime.header import Header, HeaderTable, HeaderTensor, Scalar, write
 from dsl.text.program import Program
@@ -42,7 +43,6 @@ FUNCTIONS = frozenset(
 )
 """Functions of C's library that exported files see. No exported function may have such a name."""
 PTX_FILE = re.compile(r'^(\s*\.file\s+\d+\s+)"([^"]*)"', re.M)
-LIBRARY = ("std/", "library/")
 
 
 class ExportedArray(Struct, frozen=True):
@@ -130,16 +130,11 @@ class ExportedFunction(Struct):
 
 
 def without_paths(header: Header, body: str) -> str:
-    """Returns PTX with a header, in which files have only names. Files of the library keep their folder's name."""
-
-    def name(path: str) -> str:
-        return path if path.startswith(LIBRARY) else re.split(r"[/\\]", path)[-1]
-
-    source = replace(header.source, file=name(header.source.file))
-    requires = tuple(replace(each, file=each.file and name(each.file)) for each in header.requires)
-    return write(replace(header, source=source, requires=requires)) + PTX_FILE.sub(
-        lambda found: f'{found[1]}"{name(found[2])}"', body
-    )
+    """Returns PTX with its header, in which files have only names. Elsewhere, the conditions of another file than the
+    kernel's have its path, for messages."""
+    requires = tuple(replace(each, file=each.file and file_name(each.file)) for each in header.requires)
+    body = PTX_FILE.sub(lambda found: f'{found[1]}"{file_name(found[2])}"', body)
+    return write(replace(header, requires=requires)) + body
 
 
 class Exporter:
@@ -184,8 +179,7 @@ class Exporter:
                     arrays[name] = self.array(name, own[name], present[name], dims)
             elif name in present:
                 numbers[name] = self.number(name, own[name], present[name])
-        source = re.split(r"[/\\]", self.program.source.name)[-1]
-        what = (self.exported, source, self.called, arrays, numbers, dims)
+        what = (self.exported, file_name(self.program.source.name), self.called, arrays, numbers, dims)
         return ExportedFunction(*what, self.targets, self.codes, self.calls)
 
     def check_types(self, first: Mapping[str, Any], other: Mapping[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from dsl.kernels.variant import source_digest
@@ -25,6 +26,9 @@ from dsl.runtime.header import (
 )
 from dsl.runtime.tensor_map import Window
 
+LIBRARY = ("std/", "library/")
+"""The folders of our own files, as locations name them."""
+
 
 def make_header(level: Level) -> Header:
     """Makes the header of a kernel whose passes have all run."""
@@ -36,7 +40,7 @@ def make_header(level: Level) -> Header:
         entry=function.name,
         kernel=function.name,
         schedule=level.schedule,
-        source=SourceRecord(ascii_name(level.source.name), source_digest(level.source.text)),
+        source=SourceRecord(file_name(level.source.name), source_digest(level.source.text)),
         arch=level.target.arch,
         constants=level.constants,
         threads=function.launched,
@@ -126,6 +130,11 @@ def marks_of(function: Function) -> tuple[HeaderMark, ...]:
     found = {op.attrs["number"]: op for op in walk(function.body) if op.spec.acts == "records"}
     rows = ([found[number].attrs[key] for key in ("kind", "name", "line")] for number in sorted(found))
     return tuple(HeaderMark(*row) for row in rows)
+
+
+def file_name(path: str) -> str:
+    """Returns the name of a file without its folder, in ASCII. Files of the library keep their folder's name."""
+    return ascii_name(path if path.startswith(LIBRARY) else re.split(r"[/\\]", path)[-1])
 
 
 def ascii_name(name: str) -> str:

@@ -66,7 +66,7 @@ Several = Annotated[tuple[Row, ...], Meta(max_length=MOST_OF_ROWS)]
 
 
 class SourceRecord(Struct, frozen=True):
-    """Identifies the `.tile` file by its path, as the user gave it, and by the SHA-256 of its text in hex."""
+    """Identifies the `.tile` file by its name without its folder, and by the SHA-256 of its text in hex."""
 
     file: Text
     sha256: Text

@@ -663,12 +663,13 @@ class _Variant:
         names = {**self._tree_names(builder, special), **dict.fromkeys(constants)}
         out = []
         facts = target_facts(self.target, self.request.sms, self.request.device)
-        trees = self._dependent(schedule, {**facts, **names}, set(function.dims))
+        scalars = {param.name for param in function.params if param.kind == "scalar"}
+        trees = self._dependent(schedule, {**facts, **names}, {*function.dims, *scalars})
         for name, tree in trees.items():
             if name in self.constant_names and name in constants:
                 loc = schedule.definitions[name].value.loc
                 written = loc.source.text[loc.start : loc.end]
-                hint = "another variant is needed for these dims"
+                hint = "another variant is needed for these dims and numbers"
                 out.append(self._condition(["==", name, tree], f"{name} == {written}", loc, hint))
         for line in builder.requires:
             written = line.loc.source.text[line.loc.start : line.loc.end]
@@ -704,9 +705,10 @@ class _Variant:
         own = loc.source.name == self.kernel.loc.source.name
         return LevelCondition(expr, text, loc.line, hint, None if own else loc.source.name)
 
-    def _dependent(self, schedule: ResolvedSchedule, names: Mapping[str, Any], dims: set[str]) -> dict[str, Any]:
-        """Returns expression trees, for the launch, of the definitions that depend on `dims` and that decide constants
-        of the kernel. In these trees, constants of the kernel remain names. Other names are replaced by their trees."""
+    def _dependent(self, schedule: ResolvedSchedule, names: Mapping[str, Any], given: set[str]) -> dict[str, Any]:
+        """Returns expression trees, for the launch, of the definitions that depend on dims and scalars, `given`, and
+        that decide constants of the kernel. In these trees, constants of the kernel remain names. Other names are
+        replaced by their trees."""
         out: dict[str, Any] = {}
         # Names that only a cost or a property reads decide no constant, so a launch need not evaluate them.
         wanted, left = set(), [name for name in schedule.definitions if name in self.constant_names]
@@ -729,7 +731,7 @@ class _Variant:
 
         known = {**names, **{n: v for n, v in schedule.derived.items() if isinstance(v, bool | int | float | DType)}}
         for name, definition in schedule.definitions.items():
-            if name in wanted and definition.reads() & (dims | out.keys()):
+            if name in wanted and definition.reads() & (given | out.keys()):
                 out[name] = tree(definition, known)
                 known[name] = None if name in self.constant_names else out[name]
         return out

@@ -249,3 +249,28 @@ def test_a_schedule_of_an_earlier_call_has_the_same_code(sample: str) -> None:
             assert (known.family, known.divisors) == (own.family, own.divisors)
             shared += not known.is_own
     assert shared > 20
+
+
+NUMBERED = """
+kernel times(y: f32[n], x: f32[n], count: s32; FACTOR = 1, B = 128):
+    grid cdiv(n, B)
+    i = block(0) * B
+    y[i : i + B] = x[i : i + B] * FACTOR.to(f32)
+
+schedule twice of times:
+    FACTOR = count * 2
+"""
+
+
+def test_a_variant_refuses_numbers_for_which_its_constants_are_others() -> None:
+    """It launched with the constants of the number that it was compiled for."""
+    module = dsl.parse(NUMBERED, device="emulator")
+    x = np.ones(128, np.float32)
+    y = np.zeros_like(x)
+    compiled = module.compile("times", n=128, count=3, schedule="twice")
+    compiled(y, x, 3)
+    assert (y == 6).all()
+    with pytest.raises(runtime.LaunchError, match=r"FACTOR == count \* 2"):
+        compiled(y, x, 4)
+    module.times(y, x, 4, schedule="twice")
+    assert (y == 8).all()

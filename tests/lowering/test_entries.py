@@ -383,6 +383,44 @@ def four_times(args: Arrays, wanted: np.ndarray) -> tuple[Arrays, np.ndarray]:
     return args | {"x": x, "y": np.full_like(wanted, np.nan)}, wanted
 
 
+SHEARED = """
+kernel sheared(y: f32[TM, D], x: f16[TM, n], v: f16[count, 17, 192], pages: s32[most];
+               TM = 16, TN = 64, P = 16, D = 128):
+    grid 1
+    acc = zeros(f32[TM, D])
+    for j in range(0, n, TN):
+        at, column = j + arange(TN), arange(D)
+        acc = dot(x[:, j : j + TN], v[pages[at // P][:, None], {row}, {column}], acc)
+    y[:, :] = acc
+
+schedule s of sheared:
+    stage v: {way}
+    instruction acc: mma.sync
+"""
+SHEARS = {
+    "row": ("(at % P)[:, None] + column[None, :] // 64", "column[None, :]", 1),
+    "column": ("(at % P)[:, None]", "column[None, :] + (at // P % 2 * 64)[:, None]", 2),
+}
+
+
+@pytest.mark.parametrize("of", SHEARS)
+def test_rows_that_do_not_begin_together_are_no_boxes(of: str) -> None:
+    """An index that differs within a row, too, says more than where a group of rows begins."""
+    row, column, axis = SHEARS[of]
+    random = np.random.default_rng(2)
+    v, x = (random.integers(-3, 4, shape).astype(np.float16) for shape in ((5, 17, 192), (16, 128)))
+    args = {"y": np.zeros((16, 128), np.float32), "x": x, "v": v, "pages": random.integers(0, 5, 8).astype(np.int32)}
+    at, place = np.arange(128)[:, None], np.arange(128)[None, :]
+    rows = at % 16 + place // 64 if of == "row" else at % 16
+    columns = place if of == "row" else place + at // 16 % 2 * 64
+    wanted = x.astype(np.float32) @ v[args["pages"][at // 16], rows, columns].astype(np.float32)
+    text = SHEARED.format(row=row, column=column, way="{way}")
+    with pytest.raises(TileError, match=f"its index along axis {axis} differs within its rows"):
+        compile_kernel(text.format(way="tma"), args, arch="sm_90a")
+    launch(compile_kernel(text.format(way="shared"), args, arch="sm_90a"), args)
+    assert np.array_equal(args["y"], wanted)
+
+
 ENDS = """        at = j + arange(TN)
         page = load(pages[b, at // P], mask={table}, other=0)
         rows = load(v[page, of, at % P, 0 : D], mask={rows})

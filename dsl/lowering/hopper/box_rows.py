@@ -50,11 +50,19 @@ def _axis(digits: Digits, each: Subscript, shape: tuple[int, ...], along: int, r
     """Returns the axis of a box that has `rows` rows along the axis of this subscript."""
     assert each.axis is not None
     if each.tile is not None and each.tile.tile.shape[along] > 1:
+        if not _is_equal_beside(digits.facts, each.tile, along):
+            raise NoBox(f"its index along axis {each.axis} differs within its rows")
         return BoxAxis(each.axis, each.tile, rows, along if rows > 1 else -1)
     found = slice_of_axis(digits, each, shape)
     if found is None:
         raise NoBox(NO_DIGITS)
     return found
+
+
+def _is_equal_beside(facts: Analysis, value: Value, along: int) -> bool:
+    """Whether the elements of an index tile differ along the axis `along` alone."""
+    same = facts.of(value).same
+    return all(same[axis] >= extent for axis, extent in enumerate(value.tile.shape) if axis != along)
 
 
 def _equal_rows(facts: Analysis, value: Value, axis: int) -> int:

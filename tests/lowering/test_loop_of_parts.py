@@ -564,3 +564,32 @@ def test_a_loop_carries_parts(way: str, rows: int) -> None:
         sums = sums + total + last
     np.testing.assert_array_equal(y, want)
     np.testing.assert_array_equal(z, sums)
+
+
+FEW = """
+kernel few(y: f16[rows, cols], x: f16[rows, cols]; ROWS = 2, COLS = 1024):
+    grid cdiv(rows, ROWS)
+    row, c = block(0) * ROWS + arange(ROWS), arange(COLS)
+    own = c < cols
+    both = (row < rows)[:, None] & own[None, :]
+    v = load(x[row[:, None], c[None, :]], mask=both, other=0.0)
+    n = where(own[None, :], v.to(f32), 0.0)
+    store(y[row[:, None], c[None, :]], (n + sum(n, axis=1)[:, None]).to(f16), mask=both)
+
+schedule s of few:
+    warps = 2
+    specialize cols: true
+    loop {subject}: static 256
+    {line}
+"""
+
+
+@pytest.mark.parametrize("line", ["", "stage n: registers", "layout n: vector [1, 4], lanes [1, 32], warps [2, 1]"])
+@pytest.mark.parametrize("subject", ["v, 1", "n, 1"])
+@pytest.mark.parametrize("cols", [1, 3, 256, 512, 500, 1000])
+def test_a_line_may_name_a_value_that_folds_in_all_parts(cols: int, subject: str, line: str) -> None:
+    """Of one column, edges alone have an element: n is 0 in the parts of whole words, so none of them has the name."""
+    x = np.random.default_rng(cols).integers(-3, 4, (4, cols)).astype(np.float16)
+    args = {"x": x, "y": np.zeros_like(x)}
+    run(FEW.format(subject=subject, line=line), args, arch="sm_80")
+    assert np.array_equal(args["y"], x + x.sum(axis=1, keepdims=True))

@@ -20,6 +20,7 @@ class PartMaker:
     """Computes the current part of tiles: `part` elements, starting at element `origin`. `memo` maps a tile and its
     axis to the current part, once it is computed. If `rows` is not None, each row of a part has its own columns
     (`align`), and `rows` contains the extents of all other axes. If `named` is true, a part gets the name of its tile.
+    `folded_away` has the names of tiles of which a part is a constant, or a value with a name of its own.
     """
 
     def __init__(self, b: Builder, part: int):
@@ -28,6 +29,7 @@ class PartMaker:
         self.origin = b.index(0)
         self.rows: tuple[int, ...] | None = None
         self.named = True
+        self.folded_away = set[str]()
 
     def of(self, value: Value, axis: int) -> Value:
         """Returns the current part of the tile `value` along `axis`, and computes it if necessary."""
@@ -68,11 +70,13 @@ class PartMaker:
 
     def folded(self, op: Op, operands: Sequence[Value], attrs: dict[str, Any]) -> Value | None:
         """Returns the value to which a pure operation folds for the current part, or None. It gets the name, so that
-        lines of the schedule about this name still find a value."""
+        lines of the schedule about this name still find a value. If no part can have it, these lines have no effect."""
         fold = op.spec.algebra.fold if op.spec.pure else None
         folded = fold(self.b, operands, attrs) if fold is not None else None
         if folded is not None and self.named and constant_of(folded) is None:
             folded.take_name(op.result)
+        if folded is not None and op.result.name and folded.name != op.result.name:
+            self.folded_away.add(op.result.name)
         return folded
 
     def store(self, op: Op, operands: list[Value], axis: int, **more: object) -> None:

@@ -21,6 +21,7 @@ from dsl.lowering.directives.part_maker import PartMaker
 from dsl.lowering.directives.rows import AnyRows, RowPart, RowParts
 from dsl.lowering.directives.slices import around, located, reached
 from dsl.lowering.directives.staged import copy, shared_tile, taken_names
+from dsl.lowering.directives.subjects import note_gone
 from dsl.lowering.directives.wide import (
     Wide,
     WidePhase,
@@ -87,6 +88,7 @@ class PhaseMaker(PartMaker):
         self.region.block.ops = self.b.block.ops
         replace_uses(self.region.function.body, self.made)
         self.region.function.body.ops[:0] = self.allocated.ops
+        note_gone(self.region.function, self.folded_away)
 
     def keep(self, op: Op) -> None:
         """Keeps an operation that is not computed in parts."""

@@ -105,11 +105,18 @@ def named_tiles(function: Function, name: str) -> list[Value]:
 
 
 def is_void(function: Function, name: str, loc: Loc | None) -> bool:
-    """Whether a name occurs only in a branch that constants have removed. If so, records that the line `loc` has no
-    effect."""
+    """Whether a name occurs only in a branch, or in parts, that constants have removed. If so, records that the line
+    `loc` has no effect."""
     if name in function.in_branches and loc is not None:
         function.void.append((name, loc))
     return name in function.in_branches
+
+
+def note_gone(function: Function, folded: set[str]) -> None:
+    """Records which of the names `folded`, whose parts are constants or other values, no value has any more. Lines
+    about them are no mistakes: other extents of the same kernel have such values."""
+    if folded:
+        function.in_branches |= folded - names_in(function).values
 
 
 def unknown(function: Function, row: str, name: str, known: Iterable[str]) -> None:

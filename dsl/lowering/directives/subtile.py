@@ -21,7 +21,7 @@ from math import prod
 from dsl.lowering.building.builder import Builder
 from dsl.lowering.directives.part_maker import PartMaker
 from dsl.lowering.directives.slices import located, reached
-from dsl.lowering.directives.subjects import named_tiles, unknown
+from dsl.lowering.directives.subjects import named_tiles, note_gone, unknown
 from dsl.lowering.directives.tma_stores import MOST_AT_ONCE
 from dsl.lowering.directives.wide import Wide, is_reduction, name_of
 from dsl.lowering.hopper.warpgroup import is_turn, rows_together
@@ -247,6 +247,7 @@ class _Cut:
             self._block(body, head)
         body.ops = head.ops
         replace_uses(body, self.made)
+        note_gone(self.function, {name for each in self.of for name in each.folded_away})
 
     # ---- the values that are cut ----
 

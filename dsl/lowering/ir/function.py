@@ -257,7 +257,7 @@ class Function(Struct):
     # the properties that passes have established: see `Pass` in passes/__init__.py
     holds: set[str] = field(default_factory=set)
     loc: Loc | None = None
-    in_branches: frozenset[str] = frozenset()  # names defined in branches, which may be missing for some constants
+    in_branches: frozenset[str] = frozenset()  # names that may be missing: of branches, and of parts that fold
     written_out: set[str] = field(default_factory=set)  # counters of the loops that `unroll NAME: all` removed
     void: list[tuple[str, Loc]] = field(default_factory=list)  # names in the schedule that do not exist in this variant
 

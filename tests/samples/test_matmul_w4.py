@@ -43,3 +43,13 @@ def test_no_product_is_zeros(device, m, n):
     w = np.zeros((n, 0), np.uint8)
     module_of(SAMPLE, device).matmul_w4(c, np.zeros((m, 0), np.float16), w, np.zeros((0, n), np.float16))
     assert not c.any()
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_86", "sm_90"])
+def test_weights_are_loaded_without_masks(arch):
+    """The 64 single bytes of a thread would each be compared with the end of a row, in an iteration."""
+    module = module_of(SAMPLE, "emulator", arch)
+    ptx = module.compile("quantised", schedule="tile", T="f16", m=512, n=512, k=1024, kh=512, groups=8).ptx
+    loads = [line for line in ptx.splitlines() if "ld.global.b8" in line]
+    assert len(loads) >= 64 and not any("@" in line for line in loads)
+    assert ptx.count("setp") < 32

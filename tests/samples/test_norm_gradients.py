@@ -68,3 +68,16 @@ def test_which_way_a_call_takes(rows: int, cols: int, arch: str, kernel: str, bl
     step = module.layer_norm_backward.planner(given).plan().steps[0]
     assert step.request.kernel == kernel
     assert step.request.dims.get("blocks") == blocks
+
+
+@pytest.mark.parametrize("arch", ["sm_90a", "sm_120"])
+@pytest.mark.parametrize(("type", "cols"), [("bf16", 36864), ("f16", 73727), ("f16", 131072), ("f32", 36864)])
+def test_stages_of_long_rows_fit_in_shared_memory(type: str, cols: int, arch: str) -> None:
+    """A block of sm_120 has 99 KiB: calls of its long rows were refused."""
+    module = module_of(SAMPLE, "emulator", arch)
+    x, w, of_row = ArrayFacts((4000, cols), type), ArrayFacts((cols,), type), ArrayFacts((4000,), "f32")
+    given = {"dx": x, "dy": x, "x": x, "mean": of_row, "rstd": of_row, "weight": w, "w": w, "b": w}
+    steps = module.layer_norm_backward.planner(given).plan().steps
+    assert steps[0].request.kernel == "with_sums" and steps[0].request.dims["blocks"] > 0
+    for step in steps:
+        module.built(step.request)

@@ -14,6 +14,8 @@ from dsl.lowering.ir.function import Function, Op, walk
 from dsl.lowering.ir.location import TileError
 from dsl.lowering.ops import operand
 from tests.compile_and_run import Kernel, compile_kernel, dims_of, few_blocks, launch, passed, program_of, through
+from tests.random_directives.hopper_trying import attempt_hopper
+from tests.random_kernels.trying import compiled, kernel_of
 
 Arrays = dict[str, Any]
 
@@ -549,3 +551,11 @@ def test_blocks_of_a_cluster_share_boxes_of_pages(lines: str, instruction: str) 
     assert shared.count(2) == (8 if lines == "cluster 2" else 0)
     launch(kernel, args, grid=(2, 1, 1) if lines == "persistent 1" else None)
     assert np.array_equal(args["y"], wanted)
+
+
+def test_what_is_no_load_is_no_entry() -> None:
+    """In two random kernels, asm computes an index of a load, and a loop finds the group whose rows a copy reads. Both
+    were taken for loads of a table."""
+    program = kernel_of(5836)
+    compiled(program, "emulator", "sm_90a", program.arrays())
+    assert attempt_hopper(2259).kind == "right"

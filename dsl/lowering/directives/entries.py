@@ -65,6 +65,11 @@ class Entries:
         self.loads = sorted(self.rounds, key=lambda load: -self.rounds[load])
 
     @property
+    def are_loads(self) -> bool:
+        """Whether nothing but loads must happen earlier: a loop that finds a group cannot, for example."""
+        return all(load.spec.access.kind == "read" for load in self.loads)
+
+    @property
     def most(self) -> int:
         """How many rounds ahead of the copies entries are loaded."""
         return max(self.rounds.values(), default=0)
@@ -128,7 +133,7 @@ def load_ahead(b: Builder, block: Block, places: Callable[[Block], Sequence[Valu
     for each in list(blocks_of(block)):
         for loop in [op for op in each.ops if op.spec.control.counters]:
             entries = Entries(b, loop.regions[0].ops, places(loop.regions[0]))
-            if entries.loads and _counts_up(loop, entries):
+            if entries.loads and entries.are_loads and _counts_up(loop, entries):
                 each.ops[each.ops.index(loop) : each.ops.index(loop)] = _carried(b, loop, entries)
 
 

@@ -78,12 +78,18 @@ def _equal_rows(facts: Analysis, value: Value, axis: int) -> int:
 
 def _behind(op: Op, value: Value, axis: int) -> list[tuple[Value, int]]:
     """Returns the tiles that say what the elements of `value` along `axis` are, each with the corresponding axis. There
-    are none if the operation mixes elements."""
+    are none if the operation mixes elements, or does more than compute them, as `asm` may."""
     along = op.spec.elements.along(op, value, axis) if op.spec.elements.along is not None else None
-    if along is None or not (op.spec.elementwise or op.spec.elements.reshapes or op.spec.access.kind == "read"):
+    computes, loads = op.spec.pure and (op.spec.elementwise or op.spec.elements.reshapes), _loads_tile(op)
+    if along is None or not (computes or loads):
         return []
-    tiles = op.operands if op.spec.pure else [operand(op, "offset")]
+    tiles = [operand(op, "offset")] if loads else op.operands
     return [(each, along[each]) for each in tiles if each is not None and each in along]
+
+
+def _loads_tile(op: Op) -> bool:
+    """Whether an operation loads a tile from the places in its operand `offset`."""
+    return op.spec.access.kind == "read" and "offset" in op.attrs.get("has", ())
 
 
 def _loads(value: Value, axis: int) -> Iterator[tuple[Op, int]]:
@@ -91,7 +97,7 @@ def _loads(value: Value, axis: int) -> Iterator[tuple[Op, int]]:
     op = value.op
     if op is None:
         return
-    if not op.spec.pure:
+    if _loads_tile(op):
         yield op, axis
     for each, at in _behind(op, value, axis):
         yield from _loads(each, at)

@@ -545,6 +545,13 @@ class _Parser:
             # In the grammar, each line ends with a line break. The last line of a file may lack this line break.
             return self._lark.parse(text if text.endswith("\n") else text + "\n")
 
+    def tokens(self, source: Source) -> list[Token]:
+        """Returns the tokens of a text that parses, with those of the indentation, as the parser reads them."""
+        with self._lock:
+            self._reading.begin(source)
+            text = source.text
+            return [*self._lark.parse_interactive(text if text.endswith("\n") else text + "\n").iter_parse()]
+
 
 # The parser is made at the first parse. So commands that parse no file save the 8 ms for reading the parser's tables.
 _parser = cache(_Parser)
@@ -569,6 +576,12 @@ def parse(text: str, name: str = "<text>") -> ast.File:
     if found.errors:
         raise Errors(found.errors)
     return found.file
+
+
+def tokens(text: str) -> list[Token]:
+    """Returns the tokens of a text that parses. The parser decides their types: `table` may be a keyword or a name, and
+    `-` may be `PREFIX` or `OPERATOR`. Comments are in the gaps between them."""
+    return _parser().tokens(Source("", text))
 
 
 def read(text: str, name: str = "<text>") -> Read:

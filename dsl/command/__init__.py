@@ -33,6 +33,7 @@ COMMANDS = {
     "fuzz": "Give choices random options: results must stay right.",
     "check": "Report all errors of files, without generating code.",
     "format": "Format files in the style of the samples.",
+    "server": "Answer an editor: a language server.",
     "verify": "Compare a kernel's results after each pass, and its PTX's.",
     "compile": "Show any level of a kernel as text.",
     "why": "Say why a kernel's code is as it is, and what else it could be.",

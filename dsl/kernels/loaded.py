@@ -173,6 +173,16 @@ def shelf_of(program: Program) -> Shelf | None:
     return None if found is None or found.name != program.source.name else found.shelf(program)
 
 
+def parts_shelf() -> Shelf | None:
+    """Returns a shelf for parts of programs. Its own key is empty, since the keys of parts say all that they depend
+    on. It is None if the cache is off, or if plug-ins are given."""
+    from dsl.lowering.ir.plugins import NONE, current
+
+    kept = store() if current() is NONE else None
+    compiler = None if kept is None else compiler_digest(kept)
+    return None if kept is None or compiler is None else Shelf(kept, compiler, "")
+
+
 class _Lazily:
     def __init__(self, store: Store, compiler: str, path: Path, name: str, plugins: Plugins | None):
         self.store, self.compiler, self.path, self.name, self.plugins = store, compiler, path, name, plugins

@@ -8,7 +8,7 @@ the emulator.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from math import inf
 from pathlib import Path
@@ -23,12 +23,12 @@ from dsl.calls.tuned_file import read_tuned
 from dsl.examples.evidence import Evidence
 from dsl.examples.shapes import UNKNOWN, ExampleFacts, LaunchFacts, examine, from_launch
 from dsl.kernels.compile import Lowered, lower
-from dsl.kernels.loaded import shelf_of
+from dsl.kernels.loaded import parts_shelf
 from dsl.kernels.request import Request
 from dsl.kernels.variant import Unset, Variant, build_variant, points_of, resolve
 from dsl.kernels.variants import request_key
 from dsl.lowering.ir.budget import Budget, Exhausted
-from dsl.lowering.ir.location import TileError, closest
+from dsl.lowering.ir.location import Loc, TileError, closest
 from dsl.lowering.ir.targets import target
 from dsl.lowering.ir.types import DTYPES
 from dsl.studies.dispatch_names import NamesOfWays
@@ -41,6 +41,8 @@ from dsl.text.files import read_text, resolved, tuned_path
 from dsl.text.program import Program, dim_names, examine_program, type_parameters
 
 ARCH = "sm_90"
+UNNAMED = "<text>"
+"""The name of a text without a file."""
 EXTENT = 1024
 BODY_EXTENT = 32
 """If only the names in a kernel's body are checked, constants without a value get this value."""
@@ -70,11 +72,34 @@ def check_file(path: str | Path, assemble: bool = False) -> Findings:
     """Finds all errors of a file. With `assemble`, each variant is assembled, and notes report the variants that spill
     registers."""
     path = Path(path)
-    found = Findings()
     try:
         if not assemble and (kept := kept_findings(path)) is not None:
             return kept
-        program, errors = examine_program(read_text(path), str(path), resolved(path).parent)
+        text = read_text(path)
+    except TileError as error:
+        found = Findings()
+        found.add(error)
+        return found
+    return check_text(text, path, assemble)
+
+
+def check_text(
+    text: str,
+    path: Path | None,
+    assemble: bool = False,
+    texts: Mapping[Path, str] | None = None,
+    proceed: Callable[[], None] | None = None,
+) -> Findings:
+    """Finds all errors of a text, which stands for the text of the file `path`. Without a path, it can import only the
+    compiler's own files. `texts` are those of imported files which replace what is in the files, by their paths without
+    symbolic links.
+
+    `proceed` is called before each variant. If it raises an exception, the check ends with it, and what was found right
+    is kept for the next check."""
+    found = Findings()
+    try:
+        folder = None if path is None else resolved(path).parent
+        program, errors = examine_program(text, UNNAMED if path is None else str(path), folder, texts)
     except TileError as error:
         found.add(error)
         return found
@@ -83,23 +108,37 @@ def check_file(path: str | Path, assemble: bool = False) -> Findings:
     for each in errors:
         found.add(each)
     try:
-        for each in stale_errors(read_tuned(tuned_path(path)), program):
+        for each in [] if path is None else stale_errors(read_tuned(tuned_path(path)), program):
             found.add(each)
     except TileError as error:
         found.add(error)
-    # An error in one block may hide what is wrong with another, so the parts of such a file are not kept.
+    # An error in one block may hide what is wrong with another, so the parts of such a file are not kept. But what was
+    # found right in the same texts before is still right.
     is_whole = not (errors or program.broken or assemble)
-    parts = CheckedParts(program, shelf_of(program) if is_whole else None, str(path))
-    _Check(program, found, assemble, parts).run()
+    shelf = None if assemble else parts_shelf()
+    parts = CheckedParts(program, shelf, program.source.name, is_whole)
+    try:
+        _Check(program, found, assemble, parts, proceed).run()
+    except BaseException:
+        parts.save(ended=False)
+        raise
     parts.save()
-    if is_whole:
+    if is_whole and path is not None and not texts:
         keep_findings(program, path, found)
     return found
 
 
 class _Check:
-    def __init__(self, program: Program, found: Findings, assemble: bool, parts: CheckedParts):
+    def __init__(
+        self,
+        program: Program,
+        found: Findings,
+        assemble: bool,
+        parts: CheckedParts,
+        proceed: Callable[[], None] | None = None,
+    ):
         self.program, self.found, self.assemble, self.parts = program, found, assemble, parts
+        self.proceed = proceed or (lambda: None)
         self.lowered: dict[Any, Lowered] = {}  # by request: planning lowers what is checked next
         self.numbers: dict[str, int] = {}
         self.planned: dict[tuple[str, str | None], Request] = {}
@@ -188,6 +227,7 @@ class _Check:
                     self.found.add(from_launch(each, launch.line))
                 continue
             self.contracts.planned[launch.line] = requests
+            self.found.planned.append((launch.line.loc, requests))
             for request in requests:
                 first = self.planned.setdefault((request.kernel, request.schedule), request)
                 if request not in (first, *self.others):
@@ -212,6 +252,7 @@ class _Check:
     def variant(self, request: Request) -> Variant:
         """Lowers a variant for the planner. The check of the variant takes it from `lowered`."""
         key = request_key(request)
+        self.proceed()
         if key not in self.lowered:
             self.lowered[key] = lower(self.program, request)
         return self.lowered[key].variant
@@ -324,6 +365,7 @@ class _Check:
         `known` is True if a variant with types of the same sizes was checked before. Then only types are checked,
         because layouts, shared memory and barriers depend on sizes alone.
         """
+        self.proceed()
         if known and not self.assemble and (is_guess or not self.contracts.of_schedule(request)):
             build_variant(self.program, request, budget)
             self.built.add(request.kernel)
@@ -591,3 +633,24 @@ def at(error: TileError, node: ast.Launch | ast.KernelDef) -> TileError:
 
 def costs_too_much(error: TileError) -> bool:
     return any(each.code == "limit" for each in error.errors)
+
+
+def planned_requests(program: Program, proceed: Callable[[], None] | None = None) -> list[tuple[Loc, list[Request]]]:
+    """Returns the variants that the launches of a program's examples ask for, by the launches' locations. Launches with
+    mistakes are left out."""
+    found = Findings(program=program)
+    check = _Check(program, found, False, CheckedParts(program, parts_shelf(), program.source.name, False), proceed)
+    for example in program.examples:
+        facts = examine(program, example)
+        check.numbers = {**facts.numbers, **check.numbers}
+        check.plans(facts)
+    return found.planned
+
+
+def guessed_request(program: Program, kernel: ast.KernelDef) -> Request:
+    """Returns the variant of a kernel with its first schedule that is checked if no example launches it. Values of dims
+    and of constants are guessed."""
+    check = _Check(program, Findings(program=program), False, CheckedParts(program, None, "", False))
+    schedule = next(iter(program.schedules_of(kernel.name)), None)
+    extent, request = next(check.requests(kernel, schedule, next(_alternatives(kernel))))
+    return check.filled(kernel, request, extent)

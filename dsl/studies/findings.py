@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
-from dsl.lowering.ir.location import TileError
+from dsl.kernels.request import Request
+from dsl.lowering.ir.location import Loc, TileError
 
 if TYPE_CHECKING:
     from dsl.text.program import Program
@@ -20,6 +21,7 @@ class Findings(Struct):
     variants: int = 0
     seen: set[Any] = field(default_factory=set)
     program: Program | None = None
+    planned: list[tuple[Loc, list[Request]]] = field(default_factory=list)  # what launches of examples ask for
     told: int = 0  # how often something was found, also what had been found before
 
     def add(self, error: TileError) -> None:

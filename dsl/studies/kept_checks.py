@@ -119,10 +119,11 @@ class KeptParts(Struct):
 
 
 class CheckedParts:
-    """The parts that a check uses and makes. Without a shelf, nothing is kept."""
+    """The parts that a check uses and makes. Without a shelf, none are. `is_whole` says whether the check may keep
+    parts: the program has no errors so far."""
 
-    def __init__(self, program: Program, shelf: Shelf | None, path: str):
-        self.program, self.shelf = program, shelf
+    def __init__(self, program: Program, shelf: Shelf | None, path: str, is_whole: bool):
+        self.program, self.shelf, self.is_whole = program, shelf, is_whole
         self._key = "" if shelf is None else key_of("clean", shelf.compiler, path)
         kept = None if shelf is None else shelf.store.record("clean", self._key, KeptParts)
         self._known = kept.parts if kept is not None else {}
@@ -161,10 +162,12 @@ class CheckedParts:
         except (TypeError, ValueError, OverflowError):
             return
 
-    def save(self) -> None:
-        """Records the parts of this check. Those that it did not use belong to a text that is gone."""
-        if self.shelf is not None and self._used != self._known:
-            self.shelf.put("clean", self._key, KeptParts(self._used))
+    def save(self, ended: bool = True) -> None:
+        """Records the parts of this check. Those that it did not use belong to a text that is gone, unless the check
+        has not ended."""
+        used = self._used if ended else {**self._known, **self._used}
+        if self.shelf is not None and self.is_whole and used != self._known:
+            self.shelf.put("clean", self._key, KeptParts(used))
 
 
 class TextsOfBlocks:

@@ -1,0 +1,48 @@
+"""Code actions: hints of errors that say what to write, as edits of the text."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+
+from dsl.editors.server.messages import Told
+from dsl.editors.server.positions import TextPositions
+
+_NAME_HINT = re.compile(r"did you mean '([^']+)'\?")
+_SIGN_HINTS = (
+    re.compile(r"^write '(<=|>=|!=)'$"),
+    re.compile(r"^'([*/-])' (?:multiplies|divides|subtracts)$"),
+    re.compile(r"^'(==)' compares$"),
+)
+
+
+class Fix(Struct, frozen=True):
+    """The text from `start` to `end` is replaced."""
+
+    start: int
+    end: int
+    new: str
+
+    @property
+    def title(self) -> str:
+        return f"Change to '{self.new}'"
+
+
+def fix_of(told: Told, text: str, positions: TextPositions) -> Fix | None:
+    """Returns the edit that the hint of an error asks for, or None if it does not say one."""
+    if told.hint is None or told.place is None:
+        return None
+    start, end = positions.offset(told.place.span.start), positions.offset(told.place.span.end)
+    for hint in _SIGN_HINTS:
+        if (found := hint.search(told.hint)) is not None:
+            return Fix(start, end, found[1]) if end - start == 1 else None
+    if (found := _NAME_HINT.search(told.hint)) is None:
+        return None
+    # The place may be a whole statement: the wrong name is one that the message quotes.
+    for wrong in re.findall(r"'([^']+)'", told.message):
+        places = [*re.finditer(rf"(?<![\w.\"]){re.escape(wrong)}(?!\w)", text[start:end])]
+        if len(places) == 1:
+            return Fix(start + places[0].start(), start + places[0].end(), found[1])
+    word = text[start:end]
+    return Fix(start, end, found[1]) if re.fullmatch(r"[\w.]+", word) else None

@@ -11,6 +11,7 @@ from typing import Any
 
 from coloured import FILES, Piece, classes, pieces
 
+from dsl.command import COMMANDS
 from dsl.editors import textmate
 from dsl.editors.pygments_lexer import TileLexer
 from dsl.editors.rules import COLOURS, rules
@@ -78,8 +79,8 @@ def test_the_extension_has_what_vsce_asks_for() -> None:
     assert re.fullmatch(r"\^\d+\.\d+\.\d+", package["engines"]["vscode"])
     assert package["displayName"] and package["description"] and package["license"] == project["license"]
     assert (EXTENSION / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
-    # Without code, it has nothing to start: vsce refuses events without `main`.
-    assert not {"main", "browser", "activationEvents"} & package.keys()
+    # Since 1.74, an extension that contributes a language starts with its first file: it needs no `activationEvents`.
+    assert (EXTENSION / package["main"]).is_file() and "activationEvents" not in package
     readme = (EXTENSION / "README.md").read_text()
     assert f"{package['name']}-{package['version']}.vsix" in readme
     assert not re.search(r"\]\((?!https:)", readme)  # vsce rewrites relative links by a repository
@@ -96,6 +97,20 @@ def test_the_extension_leads_to_its_files() -> None:
     assert (EXTENSION / grammar["path"]).resolve() == GRAMMAR
     assert json.loads(GRAMMAR.read_text())["scopeName"] == grammar["scopeName"] == "source.tile"
     assert (EXTENSION / language["configuration"]).is_file()
+
+
+def test_the_extension_starts_the_language_server() -> None:
+    package = json.loads((EXTENSION / "package.json").read_text())
+    code, contributes = (EXTENSION / package["main"]).read_text(), package["contributes"]
+    (setting,) = contributes["configuration"]["properties"].items()
+    program, command = setting[1]["default"]
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    assert program in scripts and command in COMMANDS
+    section, _, name = setting[0].partition(".")
+    assert f'getConfiguration("{section}").get("{name}")' in code
+    assert {each["command"] for each in contributes["commands"]} == set(re.findall(r'registerCommand\("([^"]+)"', code))
+    modules = {name.partition("/")[0] for name in re.findall(r'require\("([^"]+)"\)', code)}
+    assert modules == {"vscode", *package["dependencies"]}
 
 
 def configuration() -> dict[str, Any]:

@@ -22,7 +22,7 @@ from msgspec import json
 from msgspec.structs import replace
 
 from dsl.editors.server.chosen import kernels_seen, shown_of
-from dsl.editors.server.messages import Answer, Job, Places
+from dsl.editors.server.messages import CheckAnswer, Job, TextPlaces
 from dsl.lowering.ir.location import TileError
 from dsl.studies.check import check_text
 
@@ -61,25 +61,25 @@ class CheckProcess:
     def _do(self, job: Job) -> None:
         # Also when the job was not begun: a newer check waits behind it.
         if job.kernel is None and self._is_superseded():
-            self._answer(Answer(job.number, superseded=True))
+            self._answer(CheckAnswer(job.number, superseded=True))
             return
         began = time.perf_counter()
         try:
             answer = self._checked(job) if job.kernel is None else kernels_seen(job)
         except Superseded:
-            answer = Answer(job.number, superseded=True)
+            answer = CheckAnswer(job.number, superseded=True)
         except TileError:
-            answer = Answer(job.number)  # the kernel has mistakes, which the check reports
+            answer = CheckAnswer(job.number)  # the kernel has mistakes, which the check reports
         except Exception:
-            answer = Answer(job.number, failure=traceback.format_exc())
+            answer = CheckAnswer(job.number, failure=traceback.format_exc())
         self._answer(replace(answer, seconds=time.perf_counter() - began))
 
-    def _checked(self, job: Job) -> Answer:
+    def _checked(self, job: Job) -> CheckAnswer:
         texts = {Path(path): text for path, text in job.texts.items()}
         found = check_text(job.text, None if job.path is None else Path(job.path), texts=texts, proceed=self._proceed)
-        told = Places(job.encoding).all_told(found.sorted(), found.notes)
+        told = TextPlaces(job.encoding).all_told(found.sorted(), found.notes)
         shown = () if found.program is None else shown_of(found.program, found.planned, job.encoding)
-        return Answer(job.number, told=told, shown=shown, variants=found.variants)
+        return CheckAnswer(job.number, told=told, shown=shown, variants=found.variants)
 
     def _proceed(self) -> None:
         if self._is_superseded():
@@ -96,7 +96,7 @@ class CheckProcess:
         with self.changed:
             return self.jobs.popleft() if self.jobs and self.jobs[0].kernel is not None else None
 
-    def _answer(self, answer: Answer) -> None:
+    def _answer(self, answer: CheckAnswer) -> None:
         self.sink.write(json.encode(answer) + b"\n")
         self.sink.flush()
 

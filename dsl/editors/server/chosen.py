@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from dsl.editors.server.messages import Answer, Job, KernelSeen, Places, Shown, ValueSeen
+from dsl.editors.server.messages import CheckAnswer, Job, KernelSeen, Shown, TextPlaces, ValueSeen
 from dsl.kernels.compile import lower
 from dsl.kernels.request import Request
 from dsl.kernels.variant import Variant, plain_of, resolve
@@ -36,7 +36,7 @@ BITS_OF_REGISTER = 32
 def shown_of(program: Program, planned: Planned, encoding: str) -> tuple[Shown, ...]:
     """Returns what is shown behind launches and behind lines of schedules. A schedule that several launches use has the
     values of the first one."""
-    places, found = Places(encoding), list[Shown]()
+    places, found = TextPlaces(encoding), list[Shown]()
     seen: set[tuple[str, str | None]] = set()
     lines: dict[int, Shown] = {}  # by where the code of the line ends
     for loc, requests in planned:
@@ -116,7 +116,7 @@ def end_of_code(text: str, offset: int) -> int:
 # ---- the tiles of a kernel ----
 
 
-def kernels_seen(job: Job) -> Answer:
+def kernels_seen(job: Job) -> CheckAnswer:
     """Looks at the variants of a kernel that examples launch, or at one with guessed dims. Raises TileError."""
     assert job.kernel is not None
     path = None if job.path is None else Path(job.path)
@@ -126,14 +126,14 @@ def kernels_seen(job: Job) -> Answer:
     program.path = path
     kernel = program.kernels.get(job.kernel)
     if kernel is None:
-        return Answer(job.number)
+        return CheckAnswer(job.number)
     launched = [(loc, each) for loc, found in planned_requests(program) for each in found if each.kernel == kernel.name]
     firsts: dict[str | None, tuple[Loc | None, Request]] = {}
     for loc, each in launched:
         firsts.setdefault(each.schedule, (loc, each))
     if not firsts:
         firsts[None] = None, guessed_request(program, kernel)
-    return Answer(job.number, seen=tuple(_seen(program, *each) for each in [*firsts.values()][:MOST_VARIANTS]))
+    return CheckAnswer(job.number, seen=tuple(_seen(program, *each) for each in [*firsts.values()][:MOST_VARIANTS]))
 
 
 def _seen(program: Program, loc: Loc | None, request: Request) -> KernelSeen:

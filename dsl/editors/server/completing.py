@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from dsl.editors.server.describing import Explained, head_of
-from dsl.editors.server.scan import Block
+from dsl.editors.server.scan import ScannedBlock
 from dsl.editors.server.symbols import CALLABLE, Symbols
 from dsl.editors.words import words
 from dsl.text.program import packaged_files
@@ -55,7 +55,7 @@ def proposals(symbols: Symbols, offset: int, known: Explained, path: Path | None
     return [*found.values()]
 
 
-def _block_of(symbols: Symbols, offset: int, line: str) -> Block | None:
+def _block_of(symbols: Symbols, offset: int, line: str) -> ScannedBlock | None:
     """Returns the block in which a line is. A line without indentation begins one, unless it is a head."""
     block = symbols.block_at(offset)
     if block is None or (not line[:1].isspace() and not re.match(r"\w+\s", line)):
@@ -63,7 +63,7 @@ def _block_of(symbols: Symbols, offset: int, line: str) -> Block | None:
     return block
 
 
-def _in_block(symbols: Symbols, block: Block, before: str, known: Explained) -> Iterator[Proposal]:
+def _in_block(symbols: Symbols, block: ScannedBlock, before: str, known: Explained) -> Iterator[Proposal]:
     if re.search(r"\bwith\s+(?:[^#]*,\s*)?$", before) or re.match(r"\s+like\s", before):
         yield from _schedules(symbols)
         yield from (Proposal(name, CONSTANT) for name in _constants(symbols))
@@ -91,7 +91,7 @@ def _function(name: str, known: Explained) -> Proposal:
     return Proposal(name, FUNCTION, known.get(name, {}).get("operation", ""))
 
 
-def _locals(symbols: Symbols, block: Block) -> Iterator[Proposal]:
+def _locals(symbols: Symbols, block: ScannedBlock) -> Iterator[Proposal]:
     """The names that the block binds, and those of kernels that it can read."""
     for name in sorted(block.bound):
         yield Proposal(name, CONSTANT if name.isupper() else VARIABLE)

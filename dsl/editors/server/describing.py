@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from dsl.editors.server.messages import KernelSeen
-from dsl.editors.server.scan import MEMBER, Block, NameUse, pieces_of
+from dsl.editors.server.scan import MEMBER, NameUse, ScannedBlock, pieces_of
 from dsl.editors.server.symbols import Meaning, Symbols
 from dsl.lowering.ir.location import Loc
 
@@ -157,6 +157,6 @@ def _parameter(text: str, use: NameUse) -> str:
     return use.name
 
 
-def block_title(block: Block) -> str:
+def block_title(block: ScannedBlock) -> str:
     of = f" of {', '.join(block.kernels)}" if block.kernels else ""
     return f"{block.name}{of}" if block.name else block.kind

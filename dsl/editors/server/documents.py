@@ -10,8 +10,8 @@ from typing import TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from dsl.editors.server.messages import Answer, KernelSeen, Place, Places, Shown, Told
-from dsl.editors.server.positions import Point, Span, TextPositions
+from dsl.editors.server.messages import CheckAnswer, KernelSeen, Shown, TextPlace, TextPlaces, Told
+from dsl.editors.server.positions import TextPoint, TextPositions, TextSpan
 from dsl.editors.server.symbols import Symbols
 from dsl.lowering.ir.location import TileError
 from dsl.studies.check import UNNAMED
@@ -37,16 +37,16 @@ class Moved(Struct, frozen=True):
         last = next((at for at in range(most - first) if one[-1 - at] != two[-1 - at]), most - first)
         return cls(first, last, len(one), len(two) - len(one))
 
-    def span(self, span: Span) -> Span | None:
+    def span(self, span: TextSpan) -> TextSpan | None:
         """Returns where a part of the old text is in the new one, or None if it has changed."""
         if span.end.line < self.first:
             return span
         if span.start.line >= self.lines - self.last:
-            return Span(self._down(span.start), self._down(span.end))
+            return TextSpan(self._down(span.start), self._down(span.end))
         return None
 
-    def _down(self, point: Point) -> Point:
-        return Point(point.line + self.by, point.character)
+    def _down(self, point: TextPoint) -> TextPoint:
+        return TextPoint(point.line + self.by, point.character)
 
 
 class OpenText:
@@ -55,7 +55,7 @@ class OpenText:
     def __init__(self, uri: str, path: Path | None, text: str, version: int | None, encoding: str):
         self.uri, self.path, self.encoding = uri, path, encoding
         self.program: Program | None = None
-        self.checked: tuple[str, Answer] | None = None
+        self.checked: tuple[str, CheckAnswer] | None = None
         self.set(text, version)
 
     @property
@@ -82,7 +82,7 @@ class OpenText:
 
     def examine(self, texts: Mapping[Path, str]) -> None:
         """Finds errors of the syntax and of names between blocks. This takes 2 to 50 ms."""
-        places = Places(self.encoding)
+        places = TextPlaces(self.encoding)
         try:
             folder = None if self.path is None else resolved(self.path).parent
             program, errors = examine_program(self.text, self.name, folder, texts)
@@ -123,7 +123,7 @@ class OpenText:
                 continue
             span = moved.span(each.place.span)
             if span is not None:
-                yield replace(each, place=Place(each.place.file, span))
+                yield replace(each, place=TextPlace(each.place.file, span))
 
 
 def path_of(file: str) -> Path | None:

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from dsl.editors.server.messages import Told
 from dsl.editors.server.positions import TextPositions
+from dsl.lowering.ir.location import closest
 
 _NAME_HINT = re.compile(r"did you mean '([^']+)'\?")
 _SIGN_HINTS = (
@@ -39,10 +40,13 @@ def fix_of(told: Told, text: str, positions: TextPositions) -> Fix | None:
             return Fix(start, end, found[1]) if end - start == 1 else None
     if (found := _NAME_HINT.search(told.hint)) is None:
         return None
-    # The place may be a whole statement: the wrong name is one that the message quotes.
+    # The place may be a whole statement, or another part of its line: the wrong name is one that the message quotes.
+    line = text.rfind("\n", 0, start) + 1, text.find("\n", end) % (len(text) + 1)
     for wrong in re.findall(r"'([^']+)'", told.message):
-        places = [*re.finditer(rf"(?<![\w.\"]){re.escape(wrong)}(?!\w)", text[start:end])]
-        if len(places) == 1:
-            return Fix(start + places[0].start(), start + places[0].end(), found[1])
+        for first, last in ((start, end), line):
+            places = [*re.finditer(rf"(?<![\w.\"]){re.escape(wrong)}(?!\w)", text[first:last])]
+            if len(places) == 1:
+                return Fix(first + places[0].start(), first + places[0].end(), found[1])
     word = text[start:end]
-    return Fix(start, end, found[1]) if re.fullmatch(r"[\w.]+", word) else None
+    is_meant = re.fullmatch(r"[\w.]+", word) and closest(word, [found[1]]) is not None
+    return Fix(start, end, found[1]) if is_meant else None

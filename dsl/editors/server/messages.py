@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct, field
 
-from dsl.editors.server.positions import Span, TextPositions
+from dsl.editors.server.positions import TextPositions, TextSpan
 from dsl.lowering.ir.location import Loc, Source, TileError
 
 ERROR, INFORMATION = 1, 3
@@ -16,11 +16,11 @@ ERROR, INFORMATION = 1, 3
 MOST_CALLERS = 8
 
 
-class Place(Struct, frozen=True):
+class TextPlace(Struct, frozen=True):
     """A part of a file. `file` is the name that the program gives it."""
 
     file: str
-    span: Span
+    span: TextSpan
 
 
 class Told(Struct, frozen=True):
@@ -29,15 +29,15 @@ class Told(Struct, frozen=True):
     code: str
     message: str
     hint: str | None
-    place: Place | None
-    callers: tuple[Place, ...]
+    place: TextPlace | None
+    callers: tuple[TextPlace, ...]
     severity: int
 
 
 class Shown(Struct, frozen=True):
     """A text that an editor shows behind a line: what was chosen there. `place` ends at the end of the code."""
 
-    place: Place
+    place: TextPlace
     label: str
     tooltip: str
 
@@ -74,7 +74,7 @@ class Job(Struct, frozen=True):
     texts: dict[str, str] = field(default_factory=dict)
 
 
-class Answer(Struct, frozen=True):
+class CheckAnswer(Struct, frozen=True):
     """The answer to a job. `superseded` is true if a newer check ended this one. `failure` is a traceback."""
 
     number: int
@@ -87,18 +87,18 @@ class Answer(Struct, frozen=True):
     seconds: float = 0.0
 
 
-class Places:
+class TextPlaces:
     """Makes places of locations. The positions of each source are computed once."""
 
     def __init__(self, encoding: str):
         self.encoding = encoding
         self._known: dict[int, tuple[Source, TextPositions]] = {}
 
-    def of(self, loc: Loc) -> Place:
+    def of(self, loc: Loc) -> TextPlace:
         if id(loc.source) not in self._known:
             self._known[id(loc.source)] = loc.source, TextPositions(loc.source.text, self.encoding)
         positions = self._known[id(loc.source)][1]
-        return Place(loc.source.name, positions.span(loc.start, max(loc.end, loc.start)))
+        return TextPlace(loc.source.name, positions.span(loc.start, max(loc.end, loc.start)))
 
     def told(self, error: TileError, severity: int) -> Told:
         place = None if error.loc is None else self.of(error.loc)

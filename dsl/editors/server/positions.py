@@ -12,18 +12,18 @@ UTF16 = "utf-16"
 _WIDTHS = {"utf-8": ("utf-8", 1), UTF16: ("utf-16-le", 2)}
 
 
-class Point(Struct, frozen=True, order=True):
+class TextPoint(Struct, frozen=True, order=True):
     """A position. `character` counts units of the encoding that editor and server have agreed on."""
 
     line: int
     character: int
 
 
-class Span(Struct, frozen=True):
+class TextSpan(Struct, frozen=True):
     """The text between two positions."""
 
-    start: Point
-    end: Point
+    start: TextPoint
+    end: TextPoint
 
 
 class TextPositions:
@@ -34,15 +34,15 @@ class TextPositions:
         self.text, self.encoding = text, encoding
         self._starts = [0, *(found.end() for found in _LINE_END.finditer(text))]
 
-    def point(self, offset: int) -> Point:
+    def point(self, offset: int) -> TextPoint:
         offset = min(max(offset, 0), len(self.text))
         line = bisect_right(self._starts, offset) - 1
-        return Point(line, self._units(self.text[self._starts[line] : offset]))
+        return TextPoint(line, self._units(self.text[self._starts[line] : offset]))
 
-    def span(self, start: int, end: int) -> Span:
-        return Span(self.point(start), self.point(end))
+    def span(self, start: int, end: int) -> TextSpan:
+        return TextSpan(self.point(start), self.point(end))
 
-    def offset(self, point: Point) -> int:
+    def offset(self, point: TextPoint) -> int:
         """Returns the offset of a position. One behind the end of a line or of the text is moved to this end."""
         if point.line >= len(self._starts):
             return len(self.text)

@@ -22,9 +22,9 @@ from dsl.editors.server.completing import Proposal, proposals
 from dsl.editors.server.describing import Explained, block_title, described, kernel_of
 from dsl.editors.server.documents import OpenText, path_of
 from dsl.editors.server.fixing import fix_of
-from dsl.editors.server.messages import Job, KernelSeen, Place, Told
-from dsl.editors.server.positions import UTF16, Point, Span, TextPositions
-from dsl.editors.server.scan import Block, NameUse
+from dsl.editors.server.messages import Job, KernelSeen, TextPlace, Told
+from dsl.editors.server.positions import UTF16, TextPoint, TextPositions, TextSpan
+from dsl.editors.server.scan import HEAD, NameUse, ScannedBlock
 from dsl.editors.server.symbols import CannotRename
 from dsl.editors.server.worker import Worker
 from dsl.editors.words import words
@@ -214,12 +214,12 @@ class TileServer(LanguageServer):
         )
 
 
-def range_of(span: Span) -> t.Range:
+def range_of(span: TextSpan) -> t.Range:
     start, end = span.start, span.end
     return t.Range(t.Position(start.line, start.character), t.Position(end.line, end.character))
 
 
-def location(place: Place) -> t.Location | None:
+def location(place: TextPlace) -> t.Location | None:
     path = path_of(place.file)
     uri = None if path is None else uris.from_fs_path(str(path.absolute()))
     return None if uri is None else t.Location(uri, range_of(place.span))
@@ -243,6 +243,7 @@ def make_server(known: Explained, version: str, worker: Worker | None = None) ->
     server = TileServer(known, version, worker)
     _follow_texts(server)
     _answer_about_names(server)
+    _help_to_write(server)
     _answer_about_texts(server)
     return server
 
@@ -273,21 +274,20 @@ def _follow_texts(server: TileServer) -> None:
         await server.worker.stop()
 
 
-def _offset(text: OpenText, position: t.Position) -> int:
-    return text.positions.offset(Point(position.line, position.character))
+def at(server: TileServer, params: Any) -> tuple[OpenText, int]:
+    """Returns the text that a request is about, and the offset of its position."""
+    text = server.texts[params.text_document.uri]
+    return text, text.positions.offset(TextPoint(params.position.line, params.position.character))
+
+
+def ranges(text: OpenText, uses: list[NameUse]) -> list[t.Range]:
+    return [range_of(text.positions.span(use.start, use.end)) for use in uses]
 
 
 def _answer_about_names(server: TileServer) -> None:
-    def at(params: Any) -> tuple[OpenText, int]:
-        text = server.texts[params.text_document.uri]
-        return text, _offset(text, params.position)
-
-    def ranges(text: OpenText, uses: list[NameUse]) -> list[t.Range]:
-        return [range_of(text.positions.span(use.start, use.end)) for use in uses]
-
     @server.feature(t.TEXT_DOCUMENT_HOVER)
     async def hover(params: t.HoverParams) -> t.Hover | None:
-        text, offset = at(params)
+        text, offset = at(server, params)
         kernel = kernel_of(text.symbols, offset)
         seen = () if kernel is None else await server.seen(text, kernel)
         said = described(text.symbols, offset, server.known, seen)
@@ -295,17 +295,17 @@ def _answer_about_names(server: TileServer) -> None:
 
     @server.feature(t.TEXT_DOCUMENT_DEFINITION)
     def definition(params: t.DefinitionParams) -> t.Location | None:
-        text, offset = at(params)
+        text, offset = at(server, params)
         meaning = text.symbols.meaning(offset)
         found = None if meaning is None else text.symbols.definition(meaning)
         if isinstance(found, Loc):
             span = TextPositions(found.source.text, text.encoding).span(found.start, found.end)
-            return location(Place(found.source.name, span))
+            return location(TextPlace(found.source.name, span))
         return None if found is None else t.Location(text.uri, ranges(text, [found])[0])
 
     @server.feature(t.TEXT_DOCUMENT_REFERENCES)
     def references(params: t.ReferenceParams) -> list[t.Location]:
-        text, offset = at(params)
+        text, offset = at(server, params)
         meaning = text.symbols.meaning(offset)
         uses = [] if meaning is None or meaning.kind == "other" else text.symbols.places(meaning)
         wanted = [use for use in uses if params.context.include_declaration or not use.binds]
@@ -313,14 +313,16 @@ def _answer_about_names(server: TileServer) -> None:
 
     @server.feature(t.TEXT_DOCUMENT_DOCUMENT_HIGHLIGHT)
     def highlight(params: t.DocumentHighlightParams) -> list[t.DocumentHighlight]:
-        text, offset = at(params)
+        text, offset = at(server, params)
         meaning = text.symbols.meaning(offset)
         uses = [] if meaning is None or meaning.kind == "other" else text.symbols.places(meaning)
         return [t.DocumentHighlight(each) for each in ranges(text, uses)]
 
+
+def _help_to_write(server: TileServer) -> None:
     @server.feature(t.TEXT_DOCUMENT_PREPARE_RENAME)
     def prepare(params: t.PrepareRenameParams) -> t.Range | None:
-        text, offset = at(params)
+        text, offset = at(server, params)
         found, meaning = text.symbols.use_at(offset), text.symbols.meaning(offset)
         if found is None or meaning is None or meaning.kind == "other":
             return None
@@ -328,7 +330,7 @@ def _answer_about_names(server: TileServer) -> None:
 
     @server.feature(t.TEXT_DOCUMENT_RENAME, t.RenameOptions(prepare_provider=True))
     def rename(params: t.RenameParams) -> t.WorkspaceEdit:
-        text, offset = at(params)
+        text, offset = at(server, params)
         try:
             uses = text.symbols.renamed(offset, params.new_name)
         except CannotRename as why:
@@ -338,7 +340,7 @@ def _answer_about_names(server: TileServer) -> None:
 
     @server.feature(t.TEXT_DOCUMENT_COMPLETION, t.CompletionOptions(trigger_characters=[".", '"']))
     def complete(params: t.CompletionParams) -> list[t.CompletionItem]:
-        text, offset = at(params)
+        text, offset = at(server, params)
         return [_item(each) for each in proposals(text.symbols, offset, server.known, text.path)]
 
 
@@ -394,9 +396,9 @@ def _answer_about_texts(server: TileServer) -> None:
             return None  # the diagnostics say why it does not parse
 
 
-def _outlined(text: OpenText, block: Block) -> t.DocumentSymbol:
+def _outlined(text: OpenText, block: ScannedBlock) -> t.DocumentSymbol:
     end = block.start + len(text.text[block.start : block.end].rstrip())
-    named = next((use for use in block.uses if use.of == "block"), None)
+    named = next((use for use in block.uses if use.of == HEAD), None)
     first = (named.start, named.end) if named is not None else (block.start, block.start + len(block.kind))
     return t.DocumentSymbol(
         block_title(block),

@@ -23,6 +23,9 @@ _PIECE = re.compile(
 PLAIN, ARGUMENT, CONSTANT, SCHEDULE, SUBJECT, MEMBER = "plain", "argument", "constant", "schedule", "subject", "member"
 """Roles of names: `ARGUMENT` is the name of an argument of a call, `CONSTANT` is set by a launch, `SUBJECT` is a value
 of a kernel in a contract or in the key of a choice, and `MEMBER` follows a dot."""
+HEAD, LAUNCHED = "block", "launched"
+"""The field `of` of a plain name that is the name of a block: in its first line, and in a launch. A variable of the same
+name does not hide it there."""
 
 
 class Piece(Struct, frozen=True):
@@ -52,10 +55,11 @@ class NameUse(Struct, frozen=True):
         return self.start + len(self.name)
 
 
-class Block(Struct, eq=False):
+class ScannedBlock(Struct, eq=False):
     """A block: its word, its name, and the names in it. `kernels` are those of a schedule, `launched` are the blocks
-    that a dispatch or an example launches, `included` are the schedules of `like`, and `rest` are functions that are
-    called with `...`, which get the constants of the block by their names."""
+    that a dispatch or an example launches. Of these, `by_name` are those without arguments, which get arguments by the
+    names of their parameters. `included` are the schedules of `like`, and `rest` are functions that are called with
+    `...`, which get the constants of the block by their names. `called` are all callees."""
 
     kind: str
     name: str
@@ -64,14 +68,16 @@ class Block(Struct, eq=False):
     uses: list[NameUse] = field(default_factory=list)
     kernels: list[str] = field(default_factory=list)
     launched: list[str] = field(default_factory=list)
+    by_name: list[str] = field(default_factory=list)
     included: list[str] = field(default_factory=list)
     rest: list[str] = field(default_factory=list)
+    called: list[str] = field(default_factory=list)
     head: set[str] = field(default_factory=set)  # the names that the first line binds
     facts: set[str] = field(default_factory=set)  # those of them that a launch knows: dims, types, constants
 
     @property
     def bound(self) -> set[str]:
-        return {use.name for use in self.uses if use.binds and use.role == PLAIN and use.of != "block"}
+        return {use.name for use in self.uses if use.binds and use.role == PLAIN and use.of != HEAD}
 
     def mentions(self, name: str) -> bool:
         return any(use.name == name and use.role in (PLAIN, SUBJECT) for use in self.uses)
@@ -82,7 +88,7 @@ def pieces_of(text: str, start: int = 0, end: int | None = None) -> Iterator[Pie
         yield Piece(found.lastgroup or "", found[0], found.start())
 
 
-def blocks_of(text: str) -> list[Block]:
+def blocks_of(text: str) -> list[ScannedBlock]:
     starts = [*block_starts(text), len(text)]
     found = []
     for start, end in pairwise(starts):
@@ -92,7 +98,7 @@ def blocks_of(text: str) -> list[Block]:
     return found
 
 
-class _Bracket(Struct):
+class _ScannedBracket(Struct):
     sign: str
     callee: str
     is_head: bool
@@ -103,9 +109,9 @@ class _Scan:
     def __init__(self, pieces: list[Piece], start: int, end: int):
         self.pieces = pieces
         self.at = 0
-        self.brackets: list[_Bracket] = []
+        self.brackets: list[_ScannedBracket] = []
         named = len(pieces) > 1 and pieces[1].kind == "name"
-        self.block = Block(pieces[0].text, pieces[1].text if named else "", start, end)
+        self.block = ScannedBlock(pieces[0].text, pieces[1].text if named else "", start, end)
         self.in_head = True
         self.line: list[Piece] = []  # of the statement, up to here
         self.launch = ""  # the block that a line launches, once its `with` has been read
@@ -122,17 +128,27 @@ class _Scan:
         near = self._near(distance)
         return near is not None and near.text == text
 
+    def _callee(self) -> str:
+        """Returns the name ahead of a bracket, with what precedes its dots."""
+        name, distance = "", -1
+        while (near := self._near(distance)) is not None and near.kind == "name":
+            name = f"{near.text}.{name}" if name else near.text
+            if not self._is(distance - 1, "."):
+                return name
+            distance -= 2
+        return f".{name}" if name else ""  # a method, as in `f(x).to(…)`
+
     def _take(self, piece: Piece) -> None:
         if piece.kind == "newline":
             if not self.brackets:
                 self.line, self.launch, self.in_head = [], "", False
             return
         if piece.text in ("(", "["):
-            before = self._near(-1)
-            callee = before.text if before is not None and before.kind == "name" else ""
+            callee = self._callee()
+            self.block.called += [callee] if callee and piece.text == "(" else []
             is_head = self.in_head and not self.brackets and piece.text == "(" and self.block.kind in ("kernel", "def")
             is_head |= self.in_head and not self.brackets and self.block.kind == "dispatch" and len(self.line) == 2
-            self.brackets.append(_Bracket(piece.text, callee, is_head))
+            self.brackets.append(_ScannedBracket(piece.text, callee, is_head))
         elif piece.text in (")", "]"):
             if self.brackets:
                 self.brackets.pop()
@@ -153,7 +169,7 @@ class _Scan:
         if use is None:
             return
         self.block.uses.append(use)
-        if use.binds and self.in_head and use.of != "block":
+        if use.binds and self.in_head and use.of != HEAD:
             self.block.head.add(use.name)
             if len(self.brackets) > 1 or self.brackets[-1].constants:
                 self.block.facts.add(use.name)
@@ -197,10 +213,12 @@ class _Scan:
         if kind == "example":
             return None
         role = SCHEDULE if kind == "schedule" else PLAIN
-        return NameUse(name, start, role, "block", binds=True)
+        return NameUse(name, start, role, HEAD, binds=True)
 
-    def _of_line(self, name: str, start: int, first: str, inner: _Bracket | None) -> NameUse | None:
-        """Names of schedules, and constants that launches set."""
+    def _of_line(self, name: str, start: int, first: str, inner: _ScannedBracket | None) -> NameUse | None:
+        """Names of schedules, constants that launches set, and the words of a layout."""
+        if first == "layout" and inner is None and self._is(1, "["):
+            return NameUse(name, start, MEMBER, first)
         if first == "like" and inner is None and not self._is(1, "."):
             self.block.included.append(name)
             return NameUse(name, start, SCHEDULE)
@@ -218,9 +236,12 @@ class _Scan:
             after = self._near(1)
             if after is None or after.text in ("(", "with") or after.kind == "newline":
                 self.block.launched.append(name)
+                if after is None or after.text != "(":
+                    self.block.by_name.append(name)
+                return NameUse(name, start, PLAIN, LAUNCHED)
         return None
 
-    def _binds(self, name: str, first: str, inner: _Bracket | None) -> bool:
+    def _binds(self, name: str, first: str, inner: _ScannedBracket | None) -> bool:
         if self.in_head and self.block.kind in ("kernel", "def", "dispatch"):
             return self._binds_in_head(inner)
         before = self._near(-1)
@@ -241,7 +262,7 @@ class _Scan:
         sign = self.pieces[at].text if at < len(self.pieces) else ""
         return sign == "=" or (sign.endswith("=") and sign[:-1] in ("**", "//", "<<", ">>", *"-+*/%@|^&"))
 
-    def _binds_in_head(self, inner: _Bracket | None) -> bool:
+    def _binds_in_head(self, inner: _ScannedBracket | None) -> bool:
         if inner is None:
             return False
         before = self._near(-1)

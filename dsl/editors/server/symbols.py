@@ -8,12 +8,26 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from dsl.editors.server.scan import ARGUMENT, CONSTANT, MEMBER, PLAIN, SCHEDULE, SUBJECT, Block, NameUse, blocks_of
+from dsl.editors.server.scan import (
+    ARGUMENT,
+    CONSTANT,
+    HEAD,
+    LAUNCHED,
+    MEMBER,
+    PLAIN,
+    SCHEDULE,
+    SUBJECT,
+    NameUse,
+    ScannedBlock,
+    blocks_of,
+)
 from dsl.editors.words import words
 from dsl.lowering.ir.location import Loc
 from dsl.text.program import Program
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
+OF_THE_LANGUAGE = frozenset({"warps"})
+"""Names that schedules set and that the compiler reads."""
 CALLABLE = ("kernel", "def", "dispatch")
 
 
@@ -27,7 +41,7 @@ class Meaning(Struct):
 
     use: NameUse
     kind: str
-    blocks: tuple[Block, ...] = ()
+    blocks: tuple[ScannedBlock, ...] = ()
 
 
 class Symbols:
@@ -36,17 +50,17 @@ class Symbols:
     def __init__(self, text: str, program: Program | None):
         self.text, self.program = text, program
         self.blocks = blocks_of(text)
-        self.by_name: dict[str, Block] = {}
+        self.by_name: dict[str, ScannedBlock] = {}
         for block in self.blocks:
             if block.kind in CALLABLE:
                 self.by_name.setdefault(block.name, block)
 
     # ---- what is at a place ----
 
-    def block_at(self, offset: int) -> Block | None:
+    def block_at(self, offset: int) -> ScannedBlock | None:
         return next((each for each in self.blocks if each.start <= offset <= each.end), None)
 
-    def use_at(self, offset: int) -> tuple[Block, NameUse] | None:
+    def use_at(self, offset: int) -> tuple[ScannedBlock, NameUse] | None:
         for block in self.blocks:
             if block.start <= offset <= block.end:
                 for use in block.uses:
@@ -68,31 +82,32 @@ class Symbols:
             return Meaning(use, "block")
         return Meaning(use, "other")
 
-    def _owners(self, block: Block, use: NameUse) -> list[Block]:
+    def _owners(self, block: ScannedBlock, use: NameUse) -> list[ScannedBlock]:
         """Returns the blocks to whose names a use belongs. It is empty for names of blocks and of the language."""
         name = use.name
-        if use.role == MEMBER or use.of == "block":
+        if use.role == MEMBER or (use.role == PLAIN and use.of in (HEAD, LAUNCHED)):
             return []
         if use.role == ARGUMENT:
             callee = self.by_name.get(use.of)
             return [callee] if callee is not None and name in callee.head else []
         if use.role == CONSTANT:
-            return [each for each in self._launched(use.of) if self._has(each, name)]
+            return self._set_by(use.of, name)
         if use.role == SUBJECT:
             return [each for each in self.kernels_of(block) if name in each.bound]
         if name in block.bound:
             return [block]
         # A name of a kernel that its schedule, or a block that launches it, reads.
-        return [each for each in self.kernels_of(block) if self._has(each, name, block)]
+        found = [each for each in self.kernels_of(block) if self._has(each, name, block)]
+        return [*found, *(each for each in self._inlined(block) if name in each.bound)]
 
-    def _has(self, kernel: Block, name: str, by: Block | None = None) -> bool:
+    def _has(self, kernel: ScannedBlock, name: str, by: ScannedBlock | None = None) -> bool:
         """Whether a name is of the kernel, or one that its schedules set. A dispatch or an example `by` reads only what
         a launch knows."""
         if by is not None and by.kind != "schedule":
             return name in kernel.facts
         return name in kernel.bound or any(name in each.bound for each in self._schedules(kernel))
 
-    def _launched(self, name: str, seen: frozenset[str] = frozenset()) -> list[Block]:
+    def _launched(self, name: str, seen: frozenset[str] = frozenset()) -> list[ScannedBlock]:
         """Returns the kernels that a launch of a kernel or dispatch reaches, and dispatches on the way."""
         block = self.by_name.get(name)
         if block is None or name in seen:
@@ -100,19 +115,41 @@ class Symbols:
         further = [each for other in block.launched for each in self._launched(other, seen | {name})]
         return [block, *further] if block.kind != "def" else []
 
-    def kernels_of(self, block: Block) -> list[Block]:
+    def _set_by(self, launched: str, name: str, seen: frozenset[str] = frozenset()) -> list[ScannedBlock]:
+        """Returns the blocks whose name a launch sets by `with`: kernels, or the first dispatch that has the option."""
+        block = self.by_name.get(launched)
+        if block is None or launched in seen or block.kind == "def":
+            return []
+        if block.kind == "kernel" or name in block.bound:
+            return [block] if self._has(block, name) else []
+        return [each for other in block.launched for each in self._set_by(other, name, seen | {launched})]
+
+    def kernels_of(self, block: ScannedBlock) -> list[ScannedBlock]:
         if block.kind == "schedule":
             named = [*block.kernels, *(k for each in self._including(block) for k in each.kernels)]
             return [self.by_name[each] for each in dict.fromkeys(named) if each in self.by_name]
         reached = [each for name in dict.fromkeys(block.launched) for each in self._launched(name)]
         return [each for each in reached if each.kind == "kernel"]
 
-    def _schedules(self, kernel: Block) -> list[Block]:
+    def _inlined(self, schedule: ScannedBlock) -> list[ScannedBlock]:
+        """Returns the functions that a schedule's kernels call. The schedule applies to their tiles and loops, too."""
+        if schedule.kind != "schedule":
+            return []
+        found: list[ScannedBlock] = []
+        waiting = [name for kernel in self.kernels_of(schedule) for name in kernel.called]
+        while waiting:
+            each = self.by_name.get(waiting.pop())
+            if each is not None and each.kind == "def" and each not in found:
+                found.append(each)
+                waiting += each.called
+        return found
+
+    def _schedules(self, kernel: ScannedBlock) -> list[ScannedBlock]:
         own = [each for each in self.blocks if each.kind == "schedule" and kernel.name in each.kernels]
         return [*own, *self._included(own)]
 
-    def _included(self, schedules: Iterable[Block]) -> list[Block]:
-        found: list[Block] = []
+    def _included(self, schedules: Iterable[ScannedBlock]) -> list[ScannedBlock]:
+        found: list[ScannedBlock] = []
         waiting = [name for each in schedules for name in each.included]
         while waiting:
             name = waiting.pop()
@@ -122,12 +159,12 @@ class Symbols:
                     waiting += each.included
         return found
 
-    def _including(self, schedule: Block) -> list[Block]:
+    def _including(self, schedule: ScannedBlock) -> list[ScannedBlock]:
         return [each for each in self.blocks if each.kind == "schedule" and schedule in self._included([each])]
 
     # ---- all places of a meaning ----
 
-    def _neighbours(self, block: Block, name: str) -> Iterator[Block]:
+    def _neighbours(self, block: ScannedBlock, name: str) -> Iterator[ScannedBlock]:
         """Yields the blocks in which a local name of `block` goes on."""
         for other in self.blocks:
             for one, two in ((block, other), (other, block)):
@@ -135,17 +172,21 @@ class Symbols:
                     yield other
                     break
 
-    def _goes_on(self, one: Block, two: Block, name: str) -> bool:
+    def _goes_on(self, one: ScannedBlock, two: ScannedBlock, name: str) -> bool:
         if one.kind == "schedule" and two.kind == "kernel":
             return one.mentions(name) and two in self.kernels_of(one) and self._has(two, name)
+        if one.kind == "schedule" and two.kind == "def":
+            return one.mentions(name) and name in two.bound and two in self._inlined(one)
         if one.kind == two.kind == "schedule":
             return one.mentions(name) and two.mentions(name) and two in self._included([one])
+        if one.kind == "dispatch" and two.name in one.by_name and name in two.head and name not in two.facts:
+            return name in one.bound
         if one.kind in ("dispatch", "example") and two.kind == "kernel":
             reads = any(use.name == name and use.role == PLAIN for use in one.uses) and name not in one.bound
             return reads and name in two.facts and two in self.kernels_of(one)
         return two.kind == "def" and two.name in one.rest and name in two.head and one.mentions(name)
 
-    def _component(self, owners: list[Block], name: str) -> list[Block]:
+    def _component(self, owners: list[ScannedBlock], name: str) -> list[ScannedBlock]:
         found, waiting = [*owners], [*owners]
         while waiting:
             for each in self._neighbours(waiting.pop(), name):
@@ -163,7 +204,7 @@ class Symbols:
                     found.append(use)
         return found
 
-    def _means(self, block: Block, use: NameUse, meaning: Meaning) -> bool:
+    def _means(self, block: ScannedBlock, use: NameUse, meaning: Meaning) -> bool:
         if meaning.kind == "schedule":
             return use.role == SCHEDULE
         if use.role in (SCHEDULE, MEMBER):
@@ -188,7 +229,7 @@ class Symbols:
         role = SCHEDULE if meaning.kind == "schedule" else PLAIN
         for block in self.blocks:
             for use in block.uses:
-                if use.name == name and use.binds and use.role == role and use.of == "block":
+                if use.name == name and use.binds and use.role == role and use.of == HEAD:
                     return use
         return self._imported(name if not self._alias(meaning.use) else f"{meaning.use.of}.{name}")
 
@@ -214,6 +255,8 @@ class Symbols:
         if meaning is None or meaning.kind == "other":
             raise CannotRename("only names that this file defines can be renamed")
         name = meaning.use.name
+        if name in OF_THE_LANGUAGE:
+            raise CannotRename(f"'{name}' is a name of the language")
         if not _NAME.fullmatch(new) or new in self._words():
             raise CannotRename(f"'{new}' cannot be a name")
         if any(use.name == new for block in self.blocks for use in block.uses):
@@ -237,7 +280,7 @@ class Symbols:
             return None
         named = set()
         for block in meaning.blocks if meaning.kind == "local" else ():
-            named |= {*block.included, *block.rest}
+            named |= {*block.included, *block.rest, *block.by_name}
             if name not in block.bound:
                 named |= {*block.launched, *block.kernels}
             if block.kind == "kernel":

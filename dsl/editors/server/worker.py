@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from msgspec import json
 
-from dsl.editors.server.messages import Answer, Job
+from dsl.editors.server.messages import CheckAnswer, Job
 
 COMMAND = (sys.executable, "-m", "dsl.editors.server.check_process")
 PATIENCE = 20.0
@@ -25,7 +25,7 @@ class Worker:
         self.command, self.log = command, log
         self._process: asyncio.subprocess.Process | None = None
         self._reader: asyncio.Task[None] | None = None
-        self._waiting: dict[int, asyncio.Future[Answer]] = {}
+        self._waiting: dict[int, asyncio.Future[CheckAnswer]] = {}
         self._checks: list[int] = []  # numbers of checks without an answer, in order
         self._starting = asyncio.Lock()
         self._finished = asyncio.Event()
@@ -36,12 +36,12 @@ class Worker:
         self.last += 1
         return self.last
 
-    async def ask(self, job: Job) -> Answer:
+    async def ask(self, job: Job) -> CheckAnswer:
         """Sends a job and returns its answer. It is `superseded`, too, if the process has died."""
         async with self._starting:
             process = await self._running()
         loop = asyncio.get_running_loop()
-        answer: asyncio.Future[Answer] = loop.create_future()
+        answer: asyncio.Future[CheckAnswer] = loop.create_future()
         self._waiting[job.number] = answer
         if job.kernel is None:
             if self._checks and self._patience is None:
@@ -66,14 +66,14 @@ class Worker:
     async def _read(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdout is not None
         while line := await process.stdout.readline():
-            self._answered(json.decode(line, type=Answer))
+            self._answered(json.decode(line, type=CheckAnswer))
         await process.wait()
         if self._process is process:
             self._process = None
             for number in [*self._waiting]:
-                self._answered(Answer(number, superseded=True))
+                self._answered(CheckAnswer(number, superseded=True))
 
-    def _answered(self, answer: Answer) -> None:
+    def _answered(self, answer: CheckAnswer) -> None:
         if answer.number in self._checks:
             self._checks.remove(answer.number)
             self._finished.set()
@@ -108,4 +108,4 @@ class Worker:
         if self._reader is not None:
             await self._reader
         for number in [*self._waiting]:
-            self._answered(Answer(number, superseded=True))
+            self._answered(CheckAnswer(number, superseded=True))

@@ -369,8 +369,8 @@ def _import(
     text = _imported_text(block, path, folder, is_packaged, reading)
     if not is_packaged:
         program.imported.append(ImportedFile(folder / block.path, path, text))
-    found = _packaged(text, name) if is_packaged else read(text, name)
-    file = _own_copy(found.file) if is_packaged else found.file
+    found = _read_once(text, name)
+    file = _own_copy(found.file)
     reading.errors += found.errors
     program.broken |= found.broken or set()
     if block.alias is None:
@@ -390,8 +390,9 @@ def _import(
 
 
 @lru_cache(maxsize=32)
-def _packaged(text: str, name: str) -> Read:
-    """Parses one of the compiler's own files, once in a process: they take most of the time of parsing a sample."""
+def _read_once(text: str, name: str) -> Read:
+    """Parses an imported file, once in a process: the compiler's own files take most of the time of parsing a sample.
+    While somebody edits a file, those that it imports stay as they are."""
     return read(text, name)
 
 

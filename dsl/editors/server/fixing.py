@@ -42,11 +42,17 @@ def fix_of(told: Told, text: str, positions: TextPositions) -> Fix | None:
         return None
     # The place may be a whole statement, or another part of its line: the wrong name is one that the message quotes.
     line = text.rfind("\n", 0, start) + 1, text.find("\n", end) % (len(text) + 1)
-    for wrong in re.findall(r"'([^']+)'", told.message):
+    quoted = [each for each in re.findall(r"'([^']+)'", told.message) if _is_meant(each, found[1])]
+    for wrong in quoted:
         for first, last in ((start, end), line):
             places = [*re.finditer(rf"(?<![\w.\"]){re.escape(wrong)}(?!\w)", text[first:last])]
             if len(places) == 1:
                 return Fix(first + places[0].start(), first + places[0].end(), found[1])
     word = text[start:end]
-    is_meant = re.fullmatch(r"[\w.]+", word) and closest(word, [found[1]]) is not None
-    return Fix(start, end, found[1]) if is_meant else None
+    return Fix(start, end, found[1]) if re.fullmatch(r"[\w.]+", word) and _is_meant(word, found[1]) else None
+
+
+def _is_meant(wrong: str, right: str) -> bool:
+    """Whether the hint for a wrong name would be the right one."""
+    hint = closest(wrong, [right])
+    return hint is not None and f"'{right}'" in hint

@@ -24,8 +24,8 @@ PLAIN, ARGUMENT, CONSTANT, SCHEDULE, SUBJECT, MEMBER = "plain", "argument", "con
 """Roles of names: `ARGUMENT` is the name of an argument of a call, `CONSTANT` is set by a launch, `SUBJECT` is a value
 of a kernel in a contract or in the key of a choice, and `MEMBER` follows a dot."""
 HEAD, LAUNCHED = "block", "launched"
-"""The field `of` of a plain name that is the name of a block: in its first line, and in a launch. A variable of the same
-name does not hide it there."""
+"""The field `of` of a plain name that is the name of a block: in its first line, and in a launch. A variable of the
+same name does not hide it there."""
 
 
 class Piece(Struct, frozen=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,9 @@ from editor_session import ROOT, EditorSession, checked, shown
 from lsprotocol import types as t
 from pygls.exceptions import JsonRpcException
 
+from dsl.editors.server import worker as workers
+from dsl.editors.server.messages import Job
+from dsl.editors.server.worker import COMMAND, Worker
 from tests.whole import is_whole
 
 SAMPLES = sorted((ROOT / "samples").glob("*.tile"))
@@ -500,8 +504,6 @@ def test_formatting_is_that_of_the_command(tmp_path: Path) -> None:
 
 
 def test_without_pygls_the_command_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-
     from click.testing import CliRunner
 
     from dsl.command import cli
@@ -511,3 +513,63 @@ def test_without_pygls_the_command_says_what_is_missing(monkeypatch: pytest.Monk
     monkeypatch.setitem(sys.modules, "pygls", None)
     result = CliRunner().invoke(cli, ["server"], standalone_mode=False)
     assert result.return_value == 2 and "pip install 'dsl[server]'" in result.output
+
+
+# ---- the process that checks ----
+
+HANGS = "import sys, time\nfor line in sys.stdin:\n    time.sleep(60)\n"
+DIES = "import sys\nsys.stdin.readline()\n"
+
+
+def test_a_process_that_hangs_or_dies_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    logged: list[str] = []
+
+    async def run() -> None:
+        worker = Worker((sys.executable, "-c", HANGS), logged.append)
+        jobs = [Job(worker.number(), "", None, "utf-16") for _ in range(2)]
+        answers = await asyncio.wait_for(asyncio.gather(*map(worker.ask, jobs)), 20)
+        assert [each.superseded for each in answers] == [True, True]
+        assert len(logged) == 1 and "did not end" in logged[0]
+        worker.command = (sys.executable, "-c", DIES)
+        assert (await asyncio.wait_for(worker.ask(Job(worker.number(), "", None, "utf-16")), 20)).superseded
+        worker.command = COMMAND
+        answer = await asyncio.wait_for(worker.ask(Job(worker.number(), TEXT, None, "utf-16")), 60)
+        assert not answer.superseded and answer.failure is None and answer.variants == 2
+        await asyncio.wait_for(worker.idle(), 1)
+        await worker.stop()
+
+    monkeypatch.setattr(workers, "PATIENCE", 0.5)
+    asyncio.run(run())
+
+
+def test_a_path_that_cannot_be_is_an_error_and_the_process_lives() -> None:
+    async def run() -> None:
+        worker = Worker()
+        answer = await asyncio.wait_for(worker.ask(Job(1, TEXT, "\0", "utf-16")), 60)
+        assert [each.code for each in answer.told] == ["file"] and answer.failure is None
+        answer = await asyncio.wait_for(worker.ask(Job(2, TEXT, None, "utf-16", "scale")), 60)
+        assert answer.seen and answer.seen[0].facts[0] == "4 warps"
+        await worker.stop()
+
+    asyncio.run(run())
+
+
+def test_a_hover_does_not_wait_for_the_check(tmp_path: Path) -> None:
+    path = ROOT / "samples" / "matmul.tile"
+    text, uri = path.read_text(), path.as_uri()
+
+    async def work(editor: EditorSession) -> None:
+        editor.open(uri, text)
+        await editor.quick(uri)
+        await asyncio.sleep(0.6)  # the check has begun, and takes seconds
+        place = position(text, text.index("acc = zeros"))
+        for _ in range(20):  # on a busy machine, the first ones are answered without the variants
+            found = await editor.client.text_document_hover_async(t.HoverParams(document(uri), place))
+            if found is not None and "registers a thread" in found.contents.value:  # type: ignore[union-attr]
+                break
+        else:
+            raise AssertionError("no variants")
+        assert len(editor.of_version(uri)) == 1
+        await editor.whole(uri)
+
+    session(work, tmp_path)

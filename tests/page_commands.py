@@ -28,7 +28,7 @@ from pathlib import Path
 from dsl.runtime import gpu_reason
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/*.md"), ROOT / "samples/README.md"])
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md"), ROOT / "samples/README.md"])
 LIMIT = 900
 """Seconds for a command."""
 
@@ -91,6 +91,9 @@ STATUS = [
     (r"^dsl bisect .*--good HEAD~", (0, 2), "the last commits may have changed nothing"),
     (r"^dsl run .*--choose swizzle.sa=none", (1,), "a contract is broken"),
     (r"^dsl bench docs/last_warp.tile", (1,), "it shows races"),
+    (r"^dsl run (oops|race).tile", (3,), "the tutorial shows a finding of the emulator"),
+    (r"^dsl run slow.tile", (1,), "the tutorial breaks a contract"),
+    (r"^dsl check automatic.tile", (2,), "the tutorial shows an error of the compiler"),
 ]
 """Exit statuses other than 0, and why they are right: the first row counts."""
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("samples/*.md")])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("samples/*.md")])
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: str(p.relative_to(ROOT)))
@@ -118,5 +118,20 @@ def test_a_lost_path_is_found(tmp_path: Path) -> None:
 def test_every_sample_and_every_document_is_listed() -> None:
     listed = set(re.findall(r"\]\(([^)]+)\)", (ROOT / "samples/README.md").read_text()))
     assert {str(p.relative_to(ROOT / "samples")) for p in (ROOT / "samples").rglob("*.tile")} <= listed
-    listed = set(re.findall(r"\]\(([^)]+)\)", (ROOT / "docs/README.md").read_text()))
-    assert {p.name for p in (ROOT / "docs").glob("*.md")} - {"README.md"} <= listed
+    for index in (ROOT / "docs/README.md", ROOT / "docs/tutorial/README.md"):
+        listed = set(re.findall(r"\]\(([^)]+)\)", index.read_text()))
+        assert {p.name for p in index.parent.glob("*.md")} - {"README.md"} <= listed
+    assert "tutorial/README.md" in (ROOT / "docs/README.md").read_text()
+
+
+def test_every_block_has_a_language() -> None:
+    """So that sites and editors colour it. `console` is a command behind `$` with its output, `text` is anything."""
+    bare = []
+    for path in DOCUMENTS:
+        opens = True
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            if line.startswith("```"):
+                bare += [f"{path.relative_to(ROOT)}:{number}"] if opens and line == "```" else []
+                opens = not opens
+        assert opens, f"{path}: a block does not end"
+    assert not bare

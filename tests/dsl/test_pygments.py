@@ -192,7 +192,7 @@ def test_a_name_may_be_a_keyword_elsewhere(line: str, word: str) -> None:
 
 def test_blocks_of_pages_are_coloured_without_an_error() -> None:
     """Those that say they are `tile`."""
-    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("**/*.md")]
     blocks = [each for page in pages for each in re.findall(r"^```tile\n(.*?)^```", page.read_text(), re.M | re.S)]
     assert len(blocks) > 10
     assert not [piece for block in blocks for token, piece in lexer().get_tokens(block) if token is Error]

@@ -121,7 +121,7 @@ def test_every_sample_and_every_document_is_listed() -> None:
     for index in (ROOT / "docs/README.md", ROOT / "docs/tutorial/README.md"):
         listed = set(re.findall(r"\]\(([^)]+)\)", index.read_text()))
         assert {p.name for p in index.parent.glob("*.md")} - {"README.md"} <= listed
-    assert "tutorial/README.md" in (ROOT / "docs/README.md").read_text()
+    assert all(f"]({each}/README.md)" in (ROOT / "docs/README.md").read_text() for each in ("tutorial", "reference"))
 
 
 def test_every_block_has_a_language() -> None:

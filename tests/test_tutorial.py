@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -92,5 +93,5 @@ def test_a_line_that_is_not_printed_is_found() -> None:
 
 def test_there_are_eight_steps_one_behind_the_other() -> None:
     assert len(PAGES) == 7
-    for page, after in zip(PAGES, PAGES[1:], strict=False):
+    for page, after in pairwise(PAGES):
         assert f"({after.name})" in page.read_text(encoding="utf-8").splitlines()[-1]

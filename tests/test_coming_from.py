@@ -159,6 +159,19 @@ def emulate(ptx: str, name: str, pair: Pair, shared: int = 0, warps: int | None 
     check(pair, out)
 
 
+@pytest.mark.parametrize("page", [TRITON, CUDA], ids=lambda page: page.stem)
+def test_the_launch_from_python_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "kernels.tile").write_text("\n".join(blocks(page, "tile")))
+    (code,) = (block for block in blocks(page, "python") if "dsl.load" in block)
+    shape = (9, 1000) if page == TRITON else (1000,)
+    names: dict[str, Any] = {"dsl": dsl, "stream": None, "x": normal(*shape), "y": normal(*shape)}
+    exec(code, names)
+    x, y = names["x"], names["y"]
+    out = y if page == TRITON else names["z"]
+    np.testing.assert_allclose(out, softmax_of(x) if page == TRITON else x + y, rtol=1e-5, atol=1e-6)
+
+
 # ---- CUDA C++ ----
 
 

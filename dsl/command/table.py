@@ -34,8 +34,8 @@ class ResultTable(Sequence[Row], Generic[Row]):
 
     `title` is the heading. `record` is the data of `--json`. `text` is the text that the command prints, or None to
     print the columns. `columns` maps a heading to the name of a field or figure, or to a function of the row. `base`
-    maps a row's index to the index of the row that it is compared with. `parts` are HTML texts that replace the title
-    and the table."""
+    maps a row's index to the index of the row that it is compared with. HTML texts in `parts=` replace the title and
+    the table."""
 
     def __init__(
         self,

@@ -60,7 +60,8 @@ class EditorSession:
     async def __aexit__(self, *error: object) -> None:
         await self.client.shutdown_async(None)
         self.client.exit(None)
-        await self.client.stop()
+        async with asyncio.timeout(60):  # a server that does not end is an error, not a test without end
+            await self.client.stop()
 
     def open(self, uri: str, text: str) -> None:
         self.versions[uri] = 1

@@ -18,6 +18,7 @@ from pygls.exceptions import JsonRpcException
 
 from dsl.editors.server import worker as workers
 from dsl.editors.server.messages import Job
+from dsl.editors.server.protocol import make_server
 from dsl.editors.server.worker import COMMAND, Worker
 from tests.whole import is_whole
 
@@ -81,6 +82,20 @@ def applied(text: str, edits: list[t.TextEdit]) -> str:
     for edit in sorted(edits, key=lambda each: (each.range.start.line, each.range.start.character), reverse=True):
         text = text[: offset(edit.range.start)] + edit.new_text + text[offset(edit.range.end) :]
     return text
+
+
+def test_a_server_whose_editor_is_gone_reports_an_error_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It reported that it cannot report, without end, and did not exit."""
+    server, shown = make_server({}, "1"), list[Any]()
+
+    def fails(params: Any) -> None:
+        shown.append(params)
+        server.report_server_error(ValueError("closed"), JsonRpcException)
+
+    monkeypatch.setattr(server, "window_show_message", fails)
+    for count in (1, 2):
+        server.report_server_error(ValueError("first"), JsonRpcException)
+        assert len(shown) == count
 
 
 # ---- diagnostics ----

@@ -72,6 +72,17 @@ class TileServer(LanguageServer):
         self._tasks: set[asyncio.Task[None]] = set()
         self._turn = asyncio.Lock()
         self.on_checked: Callable[[OpenText], None] = lambda text: None
+        self._is_reporting = False
+
+    def report_server_error(self, error: Exception, source: Any) -> None:
+        """Shows an error in the editor. pygls also calls this if a message cannot be sent, as when the editor is gone,
+        and would send the next message about it without end."""
+        if not self._is_reporting:
+            self._is_reporting = True
+            try:
+                super().report_server_error(error, source)
+            finally:
+                self._is_reporting = False
 
     def log(self, text: str) -> None:
         with suppress(Exception):  # there may be no editor any more

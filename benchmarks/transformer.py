@@ -46,7 +46,8 @@ def operators() -> dict[str, Any]:
     product = op(products.matmul, "transformer::product")
 
     def of_linear(dc: Any, a: Any, b: Any, bias: Any) -> dict[str, Any]:
-        return {"a": product(dc, b.T), "b": product(a.T, dc), "bias": dc.sum(0)}
+        # The gradient of the weight, b.T, is row-major then. Autograd copied it otherwise: 0.7 ms of a step of 22.
+        return {"a": product(dc, b.T), "b": product(dc.T, a).T, "bias": dc.sum(0)}
 
     return {
         "layer_norm": op(

@@ -14,6 +14,7 @@ from dsl.lowering.ir.location import Loc, TileError
 from dsl.values.facts import ArrayFacts
 
 if TYPE_CHECKING:
+    from dsl.runtime import Kernel
     from dsl.text.program import Program
 
 
@@ -119,7 +120,7 @@ class BoundPlan:
         self.shares = any(isinstance(a, Workspace) for step in plan.steps for a in step.arguments)
         self.kernels = kernels or [function.module.variant(step.request) for step in plan.steps]
         self.may_overlap = any(kernel.header.overlaps for kernel in self.kernels)
-        self._in_turn: list[Any] | None = None  # the kernels as `launch` uses them, known after the first launch
+        self.launched: list[Kernel] | None = None  # the kernels as `launch` launches them, known after the first launch
         # By device, since arrays of other devices may have the same facts. Then by id: (parameter, workspace, memory).
         self._workspaces: dict[int | None, dict[int, tuple[str, Workspace, Any]]] = {}
         self.workspaces: dict[int, tuple[str, Workspace, Any]] = {}  # those of the last call's device
@@ -141,10 +142,10 @@ class BoundPlan:
             self.check_numbers(arguments)
         # Decided once, because the grid depends only on the class of the call. A launch whose grid has no blocks is
         # skipped.
-        if self._in_turn is None:
-            self._in_turn = self.in_turn(arguments)
+        if self.launched is None:
+            self.launched = self.in_turn(arguments)
         with self.call() if self.shares or self.may_overlap else nullcontext():
-            for kernel, values in zip(self._in_turn, arguments, strict=True):
+            for kernel, values in zip(self.launched, arguments, strict=True):
                 kernel(*values)
 
     def check_numbers(self, arguments: Sequence[Sequence[Any]]) -> None:
@@ -154,11 +155,11 @@ class BoundPlan:
         for kernel, values in zip(self.kernels, arguments, strict=True):
             kernel.check_numbers(values)
 
-    def in_turn(self, arguments: Sequence[Sequence[Any]]) -> list[Any]:
+    def in_turn(self, arguments: Sequence[Sequence[Any]]) -> list[Kernel]:
         """Returns the kernels to launch for these arguments, in order. A kernel that may start before the preceding
         launch has ended is returned in its overlapping form."""
         turns = zip(self.kernels, overlaps(self.kernels, arguments), strict=True)
-        return [kernel.overlapping if does else kernel for kernel, does in turns]
+        return [kernel.overlapping if does else kernel.kernel for kernel, does in turns]
 
     @contextmanager
     def call(self, may_overlap: bool | None = None) -> Iterator[None]:

@@ -25,18 +25,18 @@ def short_way(
     params: Sequence[str], arguments: Sequence[Any], named: Mapping[str, Any], plan: BoundPlan
 ) -> ShortWay | None:
     """Returns the short way for the call that `plan` has just served, or None. There is a short way only if the call
-    passed all of `params` in order, and the launches use all of its arrays. Workspaces that must hold zeros have none,
-    nor have launches that may overlap."""
+    passed all of `params` in order, and the launches use all of its arrays. Workspaces that must hold zeros have
+    none."""
     from dsl.runtime import is_array
 
     arrays = {name: i for i, (name, x) in enumerate(zip(params, arguments, strict=False)) if is_array(x)}
     others = [(i, x) for i, x in enumerate(arguments) if i not in arrays.values()]
     # Compares with `type`, because numpy's float64 is a subclass of float. Subclasses may define equality differently.
     is_plain = all(type(x) in FIXED for x in (*(x for _, x in others), *named.values()))
-    if len(arguments) != len(params) or not is_plain or not arrays or plan.may_overlap:
+    if len(arguments) != len(params) or not is_plain or not arrays:
         return None
     made, taken = [], set[str]()
-    for step, kernel in zip(plan.plan.steps, plan.kernels, strict=True):
+    for step, kernel in zip(plan.plan.steps, plan.launched or (), strict=True):
         if any(isinstance(source, Workspace) and (source.zero or source.zeroed) for source in step.arguments):
             return None
         values = plan.arguments(step, dict(zip(params, arguments, strict=True)))
@@ -44,7 +44,7 @@ def short_way(
         taken |= {source.name for source, _ in passed if isinstance(source, FromCall)}
         places = [arrays.get(source.name) if isinstance(source, FromCall) else None for source, _ in passed]
         pick = picked(places, [value for _, value in passed], len(params))
-        made.append((kernel.kernel.repeated(values), kernel.kernel.knowing(values), pick))
+        made.append((kernel.repeated(values), kernel.knowing(values), pick))
     if taken != {*arrays} or any(again is never for again, _, _ in made):
         return None
     launch = one_launch(*made[0]) if len(made) == 1 else several_launches(made)

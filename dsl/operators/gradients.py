@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from itertools import combinations
 from typing import Any
 
 from msgspec import Struct, field
@@ -72,16 +73,31 @@ class BackwardOperators(Struct, frozen=True, eq=False):
     known: dict[tuple[str, ...], tuple[Callable[..., Any], OperatorSpec]] = field(default_factory=dict)
 
     def __call__(self, values: dict[str, Any], needed: list[str]) -> dict[str, Any]:
-        optional = self.function.called.optional
-        outputs = tuple(p for p, of in self.gives.items() if of in needed or p not in optional)
-        if outputs not in self.known:
-            self.known[outputs] = self.operator(outputs)
-        made, spec = self.known[outputs]
+        outputs = self.outputs_for(needed)
+        made, spec = self.operator_of(outputs)
         results = made(*(values[name] for name in spec.inputs))
         together = zip(outputs, results if isinstance(results, tuple) else (results,), strict=True)
         return {self.gives[p]: gradient for p, gradient in together}
 
-    def operator(self, outputs: tuple[str, ...]) -> tuple[Callable[..., Any], OperatorSpec]:
+    def outputs_for(self, needed: Collection[str]) -> tuple[str, ...]:
+        """Returns the gradients that a call computes if those of the inputs `needed` are asked for."""
+        optional = self.function.called.optional
+        return tuple(p for p, of in self.gives.items() if of in needed or p not in optional)
+
+    def make_all(self) -> None:
+        """Makes the operators of all sets of gradients: 1 ms each. A graph that `torch.compile` reads from its cache
+        names one of them, which must be known before the first backward pass."""
+        inputs = [*self.gives.values()]
+        for count in range(len(inputs) + 1):
+            for needed in combinations(inputs, count):
+                self.operator_of(self.outputs_for(needed))
+
+    def operator_of(self, outputs: tuple[str, ...]) -> tuple[Callable[..., Any], OperatorSpec]:
+        if outputs not in self.known:
+            self.known[outputs] = self._made(outputs)
+        return self.known[outputs]
+
+    def _made(self, outputs: tuple[str, ...]) -> tuple[Callable[..., Any], OperatorSpec]:
         name = f"{self.spec.name}_backward"
         if outputs != tuple(self.gives):
             name = "_".join([name, *outputs])

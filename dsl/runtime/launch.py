@@ -267,13 +267,17 @@ class Kernel:
         for index in self._keyed:
             key.append(exact_key(arguments[index]))
         last_key, launch, _ = self._last
-        if key != last_key:
-            signature = tuple(key)
-            found = self._classes.find(signature)
-            launch = found or self._classes.keep(signature, self._new_class(tensors, arguments, grid), MAX_CLASSES)
-            is_open = bool(self._keyed) or grid is not None  # scalars or a grid belong to the class, too
-            self._last = (key, launch, unrecognised if is_open else launch.recognise)
-            self._classes.remember(never if is_open or not self._only_tensors else launch.again(), 1)
+        signature = tuple(key)
+        found = launch if key == last_key else self._classes.find(signature)
+        if found is None:
+            launch = self._classes.keep(signature, self._new_class(tensors, arguments, grid), MAX_CLASSES)
+        else:
+            launch = found
+            if not found.renew(tensors) and key == last_key:
+                return launch, values
+        is_open = bool(self._keyed) or grid is not None  # scalars or a grid belong to the class, too
+        self._last = (key, launch, unrecognised if is_open else launch.recognise)
+        self._classes.remember(never if is_open or not self._only_tensors else launch.again(), 1)
         return launch, values
 
     def _read_anew(self, tensors: Sequence[Any], values: list[Any], key: list[Any]) -> None:

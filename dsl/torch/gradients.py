@@ -10,7 +10,7 @@ from torch.library import CustomOpDef
 
 from dsl.calls.api import ModuleFunction
 from dsl.operators.folding import why_not_foldable
-from dsl.operators.gradients import Backward, backward_of
+from dsl.operators.gradients import Backward, BackwardOperators, backward_of
 from dsl.torch.folding import register_fold
 from dsl.torch.spec import TorchSpec, define, torch_spec
 
@@ -56,5 +56,8 @@ def register_gradients(
             register_fold(operator, own, vmap)
         return operator, own
 
-    rule = AutogradRule(backward_of(spec, backward, gradients, make))
+    found = backward_of(spec, backward, gradients, make)
+    if isinstance(found.compute, BackwardOperators):
+        found.compute.make_all()
+    rule = AutogradRule(found)
     made.register_autograd(rule.backward, setup_context=rule.setup)

@@ -65,7 +65,7 @@ def module(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
         def load(kernel: runtime.Kernel, ordinal: int) -> Any:
             own = {"record": 0, "timeline": 0, "says_cluster": True}
-            return SimpleNamespace(header=kernel.header, context=context, function=kernel.header.entry, **own)
+            return SimpleNamespace(header=kernel.header, context=context, function=7, **own)
 
         def given(own: Any, header: Any, counts: Any) -> dict[str, int]:
             return dict.fromkeys(counts, 256)
@@ -166,3 +166,26 @@ def test_workspaces_between_launches_are_there(module: Any, monkeypatch: pytest.
         module.through(y, x, 1.0)
         assert packed(module, "QQf")[:2] == (y.pointer, array(9).pointer)
     assert (module.planned, len(module.driver.launches)) == (1, 6)
+
+
+def test_launches_that_may_overlap_are_not_planned(module: Any) -> None:
+    """The first launch of a call is launched as any other. The second one may start before it has ended."""
+    configured: list[int] = []
+
+    def launch(*arguments: int) -> int:
+        configured.append(arguments[2])
+        return 0
+
+    def config(*shape: Any) -> Any:
+        return SimpleNamespace(hStream=None, getPtr=lambda: 0)
+
+    with (
+        patch("dsl.runtime.cuda.driver.launch_configured", lambda: launch),
+        patch("dsl.runtime.cuda_launch.launch_config", config),
+        patch.object(dsl.calls.plan, "allocate_workspace", lambda workspace, given: array(9)),
+    ):
+        for number in (0, 3, 6):
+            y, x = array(number), array(number + 1)
+            module.through(y, x, 1.0)
+            assert packed(module, "QQf")[:2] == (array(9).pointer, x.pointer)
+    assert (module.planned, len(module.driver.launches), len(configured)) == (1, 3, 3)

@@ -261,6 +261,18 @@ def test_only_gradients_that_are_needed_are_computed() -> None:
     assert names == ["layer_norm_backward_dx", "layer_norm_backward_dx_w", "layer_norm_backward"]
 
 
+def test_backward_operators_are_known_before_a_backward_pass() -> None:
+    """A graph from the cache of torch.compile names them, and is run first."""
+    norms = load("layer_norm", "emulator")
+    outputs, gradients = ("y", "mean", "rstd"), {"w": "weight", "b": "bias"}
+    dsl.torch.op(
+        norms.layer_norm, "dsl_tests_early::norm", outputs=outputs, backward=norms.layer_norm_backward,
+        gradients=gradients,
+    )  # fmt: skip
+    names = {f"norm_backward{end}" for end in ("", "_dx", "_dx_w", "_dx_b")}
+    assert all(hasattr(torch.ops.dsl_tests_early, name) for name in names)
+
+
 class Recorder(torch.utils._python_dispatch.TorchDispatchMode):  # type: ignore[misc]
     """Records the names of the operators of this file that are called."""
 

@@ -105,14 +105,16 @@ class Tensor:
 
 
 class TensorGuards:
-    """As torch's, of types and shapes alone."""
+    """As torch's, of types and shapes alone, and of the dispatch keys that the thread excludes."""
+
+    excluded = ""
 
     def __init__(self, *tensors: Tensor, **sizes: Any) -> None:
         self.known = [*map(self.guarded, tensors)]
 
     @staticmethod
     def guarded(tensor: Tensor) -> tuple[Any, ...]:
-        return type(tensor), tensor.shape, tensor.requires_grad
+        return type(tensor), tensor.shape, tensor.requires_grad, TensorGuards.excluded
 
     def check(self, *tensors: Tensor) -> bool:
         return [*map(self.guarded, tensors)] == self.known

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import hand_written
 import numpy as np
 import pytest
-from fake_cuda import ARRAYS, POINTER, FakeCuda
+from fake_cuda import ARRAYS, POINTER, FakeCuda, TensorGuards
 from msgspec.structs import replace
 
 from dsl.runtime import DeviceError, LaunchError, describe
@@ -150,3 +151,38 @@ def test_what_the_driver_refuses_is_told(cuda: FakeCuda) -> None:
     cuda.driver.code = "no such context"
     with pytest.raises(DeviceError, match="launching copy: no such context"):
         kernel(y, x)
+
+
+def test_guards_of_another_state_of_the_thread_are_made_anew(cuda: FakeCuda, monkeypatch: Any) -> None:
+    """torch's guards hold for the dispatch keys under which they were made: all calls inside an operator missed."""
+    kernel = cuda.kernel()
+    kernel(*cuda.pair("torch"))
+    monkeypatch.setattr(TensorGuards, "excluded", "ADInplaceOrView")
+    kernel(*cuda.pair("torch", 1))
+    assert len(kernel._classes) == 1
+    monkeypatch.setattr(kernel, "_look_up", None)
+    kernel(*cuda.pair("torch", 2))
+    assert len(cuda.driver.launches) == 3
+
+
+def test_a_call_of_the_same_class_is_not_looked_up_beside_other_devices(cuda: FakeCuda, monkeypatch: Any) -> None:
+    """And it launches in the context of its own device, whichever is current."""
+    now, entered = [1], list[int]()
+    monkeypatch.setattr("dsl.runtime.cuda.driver.device_count", lambda: 2)
+    monkeypatch.setattr(cuda.driver, "cuCtxGetCurrent", lambda: (0, now[-1]))
+
+    @contextmanager
+    def current() -> Iterator[None]:
+        entered.append(now[-1])
+        now.append(1)
+        yield
+        now.pop()
+
+    kernel = cuda.kernel()
+    kernel._loaded[0].context.current = current
+    kernel(*cuda.pair("torch"))
+    monkeypatch.setattr(kernel, "_look_up", None)
+    kernel(*cuda.pair("torch", 1))
+    now.append(2)
+    kernel(*cuda.pair("torch", 2))
+    assert (len(cuda.driver.launches), entered) == (3, [2])

@@ -501,3 +501,29 @@ def test_the_examples_of_the_pages_run() -> None:
         code = "import os, torch\nx = torch.randn(4, 50)\n" + "\n".join(blocks)
         run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
         assert run.returncode == 0 and len(blocks) > 1, run.stderr
+
+
+@pytest.mark.gpu
+def test_a_graph_gives_the_bits_of_its_calls_after_10000_replays() -> None:
+    """Layers with workspaces, aligned copies of odd operands, several launches and TMA, in one captured graph."""
+    made = operators("cuda")
+    torch.manual_seed(3)
+    x, odd = torch.randn(256, 512, device="cuda").half(), torch.randn(512, 387, device="cuda").half()
+    w, b, weight = (torch.randn(each, device="cuda").half() for each in ((512,), (512,), (512, 1536)))
+
+    def layers() -> tuple[Any, ...]:
+        y = made["layer_norm"](x, 1e-5, w, b)[0]
+        q, k, v = made["matmul"](y, weight / 23).view(1, 256, 3, 8, 64).permute(2, 0, 3, 1, 4)
+        o = made["attention"](q, k, v, 0.125)[0].transpose(1, 2).reshape(256, 512)
+        return o, made["softmax"](made["matmul"](o, odd))
+
+    layers()
+    graph = torch.cuda.CUDAGraph()
+    with torch.no_grad(), torch.cuda.graph(graph):
+        found = layers()
+    for _ in range(20):
+        x.normal_()
+        for _ in range(500):
+            graph.replay()
+        for result, wanted in zip(found, layers(), strict=True):
+            assert torch.isfinite(result).all() and torch.equal(result, wanted)

@@ -7,7 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+import dsl
+from dsl.kernels.compile import compile_variant
+from dsl.kernels.request import Request
 from dsl.lowering.ir.function import Op, walk
+from dsl.lowering.text.printer import printed
+from dsl.lowering.text.reader import read
 from tests.compile_and_run import compile_kernel, launch
 
 KEYS = """
@@ -72,6 +77,13 @@ def test_products_run_beyond_the_waits_of_earlier_ones(s: int, t: int) -> None:
     launch(kernel, args)
     for name, made in wanted.items():
         assert np.array_equal(args[name], made), name
+
+
+def test_a_kernel_with_computed_operands_is_read_again() -> None:
+    """Its tiles of offsets have 13 bases of registers. Neither they nor `computed` could be read."""
+    dims = {"s": 320, "t": 128, "d": 128}
+    text = compile_variant(dsl.parse(KEYS).program, Request("keys", "s", dims=dims, arch="sm_90")).ir
+    assert "computed=true" in text and printed(read(text, "k.ir")) == text
 
 
 def test_a_schedule_may_wait_at_once() -> None:

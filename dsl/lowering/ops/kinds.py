@@ -125,8 +125,8 @@ ATTRIBUTES: dict[str, tuple[Reads, str]] = {
     **each_is(WHOLES, "axes outer pieces rows"),
     **each_is(
         FLAG,
-        "ahead anew begins besides clears commutes exact few from_zero goes_on matrix one_thread own resident "
-        "reverse saturate staged tiles trans turn turned",
+        "ahead anew begins besides clears commutes computed exact few from_zero goes_on matrix one_thread own remote "
+        "resident reverse saturate staged tiles trans turn turned",
     ),
     **each_is(TEXT, "form format kind message modifier name no_box text"),
     **each_is(TYPE, "dtype to"),

@@ -18,9 +18,9 @@ from dsl.lowering.text.level import LevelCondition
 from dsl.lowering.text.rows import TextRow
 from dsl.lowering.text.values import Values, flat, inside, integers
 
-MAX_BASES = 12
-"""The maximum number of register bases of a layout. 12 bases mean 4,096 elements per thread, far more than fit into 255
-registers."""
+MAX_BASES = 16
+"""The maximum number of register bases of a layout. 16 bases mean 65,536 elements per thread. Offsets that no code
+computes have 13 bases."""
 
 
 class FunctionHead(Values):

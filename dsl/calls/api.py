@@ -396,10 +396,10 @@ class CompiledKernel:
     def llvm(self) -> str:
         return self.compiled.llvm
 
-    @property
-    def overlapping(self) -> Kernel:
-        """The same kernel, in the form whose launches may overlap the preceding launch of a call."""
-        return self.kernel.overlapping
+    def launched(self, overlaps: bool) -> Kernel:
+        """Returns what launches the kernel. If `overlaps` is true, its launches may overlap the preceding launch of a
+        call."""
+        return self.kernel.launched(overlaps)
 
     def __call__(self, *arguments: Any, **named: Any) -> None:
         if is_traced():

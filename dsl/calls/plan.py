@@ -159,7 +159,7 @@ class BoundPlan:
         """Returns the kernels to launch for these arguments, in order. A kernel that may start before the preceding
         launch has ended is returned in its overlapping form."""
         turns = zip(self.kernels, overlaps(self.kernels, arguments), strict=True)
-        return [kernel.overlapping if does else kernel.kernel for kernel, does in turns]
+        return [kernel.launched(does) for kernel, does in turns]
 
     @contextmanager
     def call(self, may_overlap: bool | None = None) -> Iterator[None]:

@@ -121,6 +121,10 @@ class Kernel:
         made._loaded = self._loaded
         return made
 
+    def launched(self, overlaps: bool) -> Kernel:
+        """Returns the kernel whose launches may overlap the preceding launch of a call, or this kernel."""
+        return self.overlapping if overlaps else self
+
     def bind(self, *arguments: Any, **named: Any) -> Bound:
         """Checks the arguments, and returns a callable that launches with these arguments and keeps the arrays alive.
 

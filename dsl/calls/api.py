@@ -521,9 +521,12 @@ class ModuleFunction:
                 self._plans.remember(way, MOST_WAYS)
             return None
         from dsl.runtime import finish_like
+        from dsl.runtime.new_outputs import NewOutputs
 
         like = plan.make_outputs(given)
-        plan.launch(given)
+        names = [output.name for output in plan.outputs]
+        with NewOutputs(self.name, names, [given[name] for name in names]):
+            plan.launch(given)
         # JAX arrays are immutable, so the kernel writes to a buffer. `finish_like` makes a JAX array from this buffer.
         made = tuple(finish_like(like, given[output.name]) for output in plan.outputs)
         return made[0] if len(made) == 1 else made
@@ -609,6 +612,10 @@ class ModuleFunction:
             return BoundPlan(self, plan_of(plan), kernels, plan.outputs)
         # The plan is made for the whole class of calls. Types and shapes of outputs follow from the facts alone.
         outputs = self.called.outputs(facts, rest)
+        if outputs:  # a message then names what the caller passed, and no output
+            from dsl.calls.agreement import check_agreement
+
+            check_agreement(self.called, facts, {name: value for name, value in rest.items() if name != "schedule"})
         facts |= {output.name: output.facts for output in outputs}
         made = BoundPlan(self, self.plan(facts, **rest), outputs=outputs)
         if kept is not None and key is not None:

@@ -204,7 +204,8 @@ class BoundPlan:
                 param = kernel.compiled.header.params[step.arguments.index(argument)]
                 if getattr(param, "access", "w") != "w":
                     reads = f"'{name}' was not given, and {step.request.kernel} reads it"
-                    raise TileError("call", None, reads, "pass it")
+                    hint = "pass an array that holds what the kernel begins with, such as zeros for a sum"
+                    raise TileError("call", None, reads, hint)
                 return
 
     def arguments(self, step: Step, given: Mapping[str, Any]) -> list[Any]:

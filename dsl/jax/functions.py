@@ -22,7 +22,10 @@ from dsl.runtime.numbers import exact_key
 
 MOST_NUMBERS = 1024
 """The greatest number of sets of numbers for which a function keeps its derivatives."""
-IN_PLACE = "arrays of JAX cannot be written: a kernel that returns an output of its own works"
+IN_PLACE = (
+    "arrays of JAX cannot be written, so let the kernel return an output that it does not read; a dispatch can add up "
+    "in a workspace(…, zeroed) and copy that"
+)
 
 
 class JaxFunction(Struct, frozen=True, eq=False, weakref=True):
@@ -34,6 +37,9 @@ class JaxFunction(Struct, frozen=True, eq=False, weakref=True):
     dim: str | None
     known: dict[Any, Callable[..., tuple[Any, ...]]] = field(default_factory=dict)
     """Names of the inputs that JAX handles, and values of the others → the function of JAX."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> JaxFunction:
+        return self  # as of a Python function: a copied network calls the same one
 
     def __repr__(self) -> str:
         return f"<dsl.jax.op {self.spec.name}{self.__signature__}>"
@@ -90,7 +96,7 @@ class JaxFunction(Struct, frozen=True, eq=False, weakref=True):
 def op(
     function: ModuleFunction,
     *,
-    outputs: Sequence[str] | None = None,
+    outputs: Sequence[str] | str | None = None,
     backward: ModuleFunction | Callable[..., Any] | None = None,
     gradients: Mapping[str, str] | None = None,
     vmap: str | None = None,

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy
 
-from dsl.operators.folding import is_folded, not_mapped
+from dsl.operators.folding import check_rank, is_folded, not_mapped
 from dsl.operators.spec import OperatorSpec
 from dsl.runtime import empty_like, finish_like
 from dsl.runtime.dtypes import numpy_dtype
@@ -47,8 +47,8 @@ def at_once(spec: OperatorSpec, given: Mapping[str, Any]) -> tuple[Any, ...]:
     arrays = [x for x in given.values() if isinstance(x, jax.Array)]
     jax.block_until_ready(arrays)  # a pending computation may wait for a callback, and that for its turn
     like = arrays[0]
-    results = [empty_like(like, each.shape, each.dtype) for each in spec.made_once(given)]
     with _turn:
+        results = [empty_like(like, each.shape, each.dtype) for each in spec.made_once(given)]
         spec.launch(given, results)
     return tuple(finish_like(like, y) for y in results)
 
@@ -60,7 +60,10 @@ def by_callback(
     shapes = {
         name: x if spec.parameter(name).kind == "array" else UNKNOWN for name, x in zip(names, operands, strict=True)
     }
-    outputs = spec.made({**plain, **shapes})
+    given = {**plain, **shapes}
+    outputs = spec.made(given)
+    with _turn:  # a mistake in a kernel is an error of the trace: that of a callback is buried in XLA's
+        spec.compile(given, outputs)
     results = tuple(jax.ShapeDtypeStruct(each.shape, numpy_dtype(each.dtype)) for each in outputs)
 
     def host(*operands: Any) -> tuple[Any, ...]:
@@ -87,6 +90,7 @@ def folding(
         rows, flat = 0, []
         for name, is_batched, x in zip(names, batched, operands, strict=True):
             if is_folded(spec, name, dim):
+                check_rank(spec, name, x.ndim - is_batched)
                 x = x if is_batched else jax.numpy.broadcast_to(x, (size, *x.shape))
                 rows = x.shape[1]
                 x = x.reshape(size * rows, *x.shape[2:])

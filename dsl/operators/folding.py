@@ -33,6 +33,15 @@ def is_folded(spec: OperatorSpec, name: str, dim: str) -> bool:
     return spec.parameter(name).kind == "array" and dim in spec.parameter(name).dims
 
 
+def check_rank(spec: OperatorSpec, name: str, rank: int) -> None:
+    """Raises TileError `shape` if an element of a `vmap` has another rank than its parameter. After folding, the
+    message would be about an array that nobody has passed."""
+    wanted = len(spec.parameter(name).dims)
+    if rank != wanted:
+        message = f"'{name}' of {spec.name} has rank {wanted}; each element of the vmap has rank {rank}"
+        raise TileError("shape", None, message, "vmap takes the axis away that it maps over: the rest is the array")
+
+
 def not_mapped(spec: OperatorSpec, name: str, dim: str, way_out: str) -> RuntimeError:
     """Returns the error for a `vmap` along an input that has no folded dim."""
     message = f"vmap of {spec.name} along '{name}', which has no '{dim}', would need a launch for each element"

@@ -13,6 +13,8 @@ from dsl.calls.api import ModuleFunction
 from dsl.calls.arguments import shape_facts
 from dsl.calls.plan import Output
 from dsl.calls.signature import CallParameter
+from dsl.runtime.new_outputs import NewOutputs
+from dsl.values.facts import UNKNOWN
 
 MOST_SHAPES = 1024
 """The greatest number of shapes of inputs for which an operator keeps the shapes of its outputs."""
@@ -63,14 +65,30 @@ class OperatorSpec(Struct, frozen=True, eq=False, dict=True):
         if (outputs := self.known.get(key)) is None:
             if len(self.known) >= MOST_SHAPES:
                 self.known.clear()
-            outputs = self.known[key] = self.made(given)
+            outputs = self.made(given)
+            self.compile(given, outputs)
+            self.known[key] = outputs
         return outputs
+
+    def compile(self, given: Mapping[str, Any], outputs: Sequence[Output]) -> None:
+        """Compiles the kernels for these inputs, unless a number that is not known yet decides which. Raises TileError
+        `call` if a kernel reads an output before it is written: an operator makes it of new memory."""
+        values = {name: shape_facts(value) for name, value in {**self.fixed, **given}.items()}
+        unknown = [name for name, value in values.items() if value is UNKNOWN]
+        if self.function.front.deciding.intersection(unknown):
+            return
+        values |= {name: (self.parameter(name).number or float)(1) for name in unknown}  # any number will do
+        values |= {output.name: output.facts for output in outputs}
+        plan = self.function.plan_for({name: values.get(name) for name in self.function.params}, dict(self.constants))
+        for output in outputs:
+            plan.check_output(output.name)
 
     def launch(self, given: Mapping[str, Any], results: Sequence[Any]) -> None:
         """Launches the kernels for inputs by name. They write to the arrays `results`."""
         values = {**self.fixed, **given, **dict(zip(self.outputs, results, strict=True))}
         # All parameters by their places, so that a repeated call needs no plan (`dsl/calls/short_way.py`).
-        self.function(*map(values.get, self.function.params), **self.constants)
+        with NewOutputs(self.name, self.outputs, results):
+            self.function(*map(values.get, self.function.params), **self.constants)
 
 
 Spec = TypeVar("Spec", bound=OperatorSpec)
@@ -80,8 +98,8 @@ def spec_of(
     kind: type[Spec],
     function: ModuleFunction,
     name: str,
-    outputs: Sequence[str] | None,
-    mutates: Sequence[str],
+    outputs: Sequence[str] | str | None,
+    mutates: Sequence[str] | str,
     values: Mapping[str, Any],
     in_place: str | None = None,
     **more: Any,
@@ -90,7 +108,8 @@ def spec_of(
     the function writes, but that is neither returned nor in `mutates`. Raises TileError for names that do not fit
     together."""
     signature = function.signature
-    returned = signature.outputs if outputs is None else tuple(outputs)
+    returned = signature.outputs if outputs is None else names_in(outputs)
+    mutates = names_in(mutates)
     for each in (*returned, *mutates):
         if each not in signature.writes:
             written = ", ".join(signature.writes)
@@ -102,14 +121,19 @@ def spec_of(
     inputs = [n for n in left if n in mutates or not (n in signature.writes and signature.parameters[n].optional)]
     for each in inputs:
         if each in signature.writes and each not in mutates:
-            raise TileError(
-                "call", None, f"{function.name} writes '{each}'", in_place or f"name it: mutates=('{each}',)"
-            )
+            ways = [] if signature.parameters[each].read else [f"to return it, name it in outputs=({each!r}, …)"]
+            ways.append(in_place or f"to write an array that the caller passes, name it in mutates=({each!r},)")
+            raise TileError("call", None, f"{function.name} writes '{each}'", "; ".join(ways))
     if not any(
         signature.parameters[each].kind == "array" and not signature.parameters[each].optional for each in inputs
     ):
         raise TileError("call", None, f"an operator takes an array; {function.name} needs none")
-    return kind(function, name, tuple(inputs), returned, tuple(mutates), fixed, constants, **more)
+    return kind(function, name, tuple(inputs), returned, mutates, fixed, constants, **more)
+
+
+def names_in(names: Sequence[str] | str) -> tuple[str, ...]:
+    """Returns names as a tuple. One name may stand alone: of a text, a tuple would hold the letters."""
+    return (names,) if isinstance(names, str) else tuple(names)
 
 
 def check_function(function: Any) -> None:

@@ -16,6 +16,7 @@ from dsl.runtime.arrays import Array, elements_in, host_view
 from dsl.runtime.checks import CallClass, Checker
 from dsl.runtime.errors import DeviceAssertError, DeviceError, FindingError, LaunchError
 from dsl.runtime.header import RECORD_WORDS, Argument, Header, HeaderTensor
+from dsl.runtime.new_outputs import new_outputs
 from dsl.runtime.record import assert_error
 from dsl.runtime.repeated import Repeated
 from dsl.runtime.timeline import NO_RECORDS, TimelineSpace
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from dsl.runtime.emulator import Memory, Touched
     from dsl.runtime.emulator.memory import DevicePointer
     from dsl.runtime.emulator.origins import Writers
+    from dsl.runtime.emulator.scratch import Scratch
     from dsl.runtime.tensor_map import TensorMap
 
 
@@ -89,7 +91,6 @@ class EmulatedLaunch(Repeated):
         import numpy
 
         from dsl.runtime.emulator import Memory
-        from dsl.runtime.scratch import ScratchArray
 
         self._checker.check_pointers(self.call, values)
         packed = bytearray(self._template)
@@ -99,11 +100,7 @@ class EmulatedLaunch(Repeated):
         # The program never indexes the assert record. So a fault near this record must name another array.
         memory.own.add(record.address)
         copies = self._copies(memory, values)
-        for param, argument in zip(self.header.params, arguments, strict=True):
-            if param.name in copies and isinstance(param, HeaderTensor) and isinstance(argument, ScratchArray):
-                scratch = argument.scratch
-                scratch.is_read = not (scratch.is_argument and param.access == "w")  # tracking reads takes time
-                memory.scratch.append((copies[param.name].pointer, scratch))
+        memory.scratch += self._tracked(copies, arguments)
         workspaces = EmulatedWorkspaces(memory, self.header, self.call)
         # A kernel with marks always has the timeline argument. If no timeline was requested, the memory of this
         # argument has no room for records.
@@ -172,6 +169,28 @@ class EmulatedLaunch(Repeated):
             same = None if one is None else copies[self.header.tensors[one].name]
             copies[tensor.name] = same or EmulatedCopy(memory, tensor.name, array)
         return copies
+
+    def _tracked(
+        self, copies: dict[str, EmulatedCopy], arguments: Sequence[Any]
+    ) -> Iterator[tuple[DevicePointer, Scratch]]:
+        """Yields the arrays whose unwritten bytes are known: workspaces, and outputs that the call has allocated."""
+        from dsl.runtime.scratch import ScratchArray
+
+        new, found = new_outputs.get(), set[int]()
+        for param, argument in zip(self.header.params, arguments, strict=True):
+            if param.name not in copies or not isinstance(param, HeaderTensor):
+                continue
+            copy = copies[param.name]
+            if isinstance(argument, ScratchArray):
+                scratch = argument.scratch
+                scratch.is_read = not (scratch.is_argument and param.access == "w")  # tracking reads takes time
+                yield copy.pointer, scratch
+            elif (
+                new is not None and (own := new.scratch_at(copy.start, copy.size)) is not None and id(own) not in found
+            ):
+                own.is_read = param.access != "w"
+                found.add(id(own))  # both tensors of an `in_place` pair may be this array
+                yield copy.pointer, own
 
     def _timeline(self, memory: Memory, space: TimelineSpace | None) -> DevicePointer:
         """Allocates the memory for timeline records. If `space` is None, it has no room for records."""

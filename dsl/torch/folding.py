@@ -7,7 +7,7 @@ from typing import Any
 
 from torch.library import CustomOpDef
 
-from dsl.operators.folding import check_foldable, is_folded, not_mapped
+from dsl.operators.folding import check_foldable, check_rank, is_folded, not_mapped
 from dsl.torch.spec import TorchSpec
 
 
@@ -19,6 +19,7 @@ def register_fold(made: CustomOpDef, spec: TorchSpec, dim: str) -> None:
         size, rows, flat = info.batch_size, 0, []
         for name, axis, x in zip(spec.inputs, in_dims, arguments, strict=True):
             if x is not None and is_folded(spec, name, dim):
+                check_rank(spec, name, x.ndim - (axis is not None))
                 x = x.expand(size, *x.shape) if axis is None else x.movedim(axis, 0)
                 rows = x.shape[1]
                 x = x.reshape(size * rows, *x.shape[2:])

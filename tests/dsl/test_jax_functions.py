@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 import subprocess
 import sys
@@ -254,3 +255,24 @@ def test_the_examples_of_the_page_run() -> None:
     blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     run = subprocess.run([sys.executable, "-c", "\n".join(blocks)], capture_output=True, text=True, cwd=ROOT)
     assert run.returncode == 0 and len(blocks) > 1, run.stderr
+
+
+UNSET = """
+kernel total(y: f32[n = count], x: f32[m], count: s32; N):
+    grid n
+    y[block(0)] = sum(x[0 : 2 * N], axis=0)
+"""
+
+
+def test_mistakes_in_a_kernel_are_errors_of_the_trace() -> None:
+    """Those of a callback are buried in XLA's own."""
+    op = dsl.jax.op(dsl.parse(UNSET, device="emulator").total)
+    with pytest.raises(dsl.TileError, match="constant 'N' is not set"):
+        jax.jit(op, static_argnames="count")(jnp.ones(4), count=2)
+    op = dsl.jax.op(dsl.parse(UNSET, device="emulator").total, N=2)
+    assert jax.jit(op, static_argnames="count")(jnp.ones(4), count=2).tolist() == [4.0, 4.0]
+
+
+def test_functions_can_be_copied_as_parts_of_a_network() -> None:
+    op = functions("emulator")["softmax"]
+    assert copy.deepcopy({"op": op})["op"] is op

@@ -54,10 +54,21 @@ class Backward(Struct, frozen=True, eq=False):
         RuntimeError if one that is needed is missing."""
         sources = {"value": values, "gradient": by_output}
         found = self.compute({p: sources[kind][name] for p, (kind, name) in self.takes.items()}, needed)
+        inputs = ", ".join(self.spec.inputs)
+        for name in found:
+            if name not in self.spec.inputs:
+                raise RuntimeError(
+                    f"backward of {self.spec.name} gives a gradient of '{name}'; its inputs are {inputs}"
+                )
         for name in needed:
             # A missing gradient would count as zero, and the input would be trained as if it were a constant.
             if found.get(name) is None:
-                raise RuntimeError(f"backward of {self.spec.name} gives no gradient of '{name}', which requires one")
+                gives = ", ".join(each for each in found if found[each] is not None) or "none"
+                raise RuntimeError(
+                    f"backward of {self.spec.name} gives no gradient of '{name}', which requires one: it gives those "
+                    f"of {gives}\nhint: let it give one ({{'{name}': …}} in a Python function, an output 'd{name}' of "
+                    f"a module's function), or stop it (detach, stop_gradient)"
+                )
         return found
 
 
@@ -177,7 +188,10 @@ def plain_function(spec: OperatorSpec, function: Callable[..., Any]) -> Callable
         each = found if isinstance(found, tuple) else (found,)
         if len(each) != len(spec.arrays):
             takes = ", ".join(spec.arrays)
-            raise RuntimeError(f"backward of {spec.name} gives {len(each)} gradients; its arrays are {takes}")
+            raise RuntimeError(
+                f"backward of {spec.name} gives {len(each)} gradient{'s' * (len(each) != 1)} for {len(spec.arrays)} "
+                f"arrays: {takes}\nhint: give one for each in this order, or a dict {{'{spec.arrays[0]}': …}}"
+            )
         return dict(zip(spec.arrays, each, strict=True))
 
     return compute

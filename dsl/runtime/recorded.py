@@ -12,7 +12,10 @@ NO_GRADIENT = (
     "cannot be passed while torch records: a kernel has no gradient, so everything before it would be trained as if it "
     "were a constant"
 )
-WITH_GRADIENT = "x.detach(), with torch.no_grad(), or a torch.autograd.Function around the call and its backward"
+WITH_GRADIENT = (
+    'dsl.torch.op(m.softmax, "mylib::softmax", backward=…) is an operator with a gradient; or x.detach(), or call it '
+    "with torch.no_grad()"
+)
 TRACED = "that JAX traces cannot be passed to a kernel, because it has no memory"
 NOT_TRACED = (
     "dsl.jax.op(m.softmax) is a function for jax.jit, jax.grad and jax.vmap; or call the kernel outside of them"

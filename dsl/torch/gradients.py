@@ -61,3 +61,12 @@ def register_gradients(
         found.compute.make_all()
     rule = AutogradRule(found)
     made.register_autograd(rule.backward, setup_context=rule.setup)
+
+
+def register_refusal(made: CustomOpDef) -> None:
+    """Registers that an operator has no gradient. Torch's own message names a function of torch, not `backward=`."""
+
+    def backward(ctx: Any, *grads: Any) -> None:
+        raise RuntimeError(f"{made._qualname} has no gradient: dsl.torch.op takes one as backward=")
+
+    made.register_autograd(backward)

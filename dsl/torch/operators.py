@@ -10,7 +10,7 @@ from torch.library import CustomOpDef
 from dsl.calls.api import ModuleFunction
 from dsl.operators.gradients import no_backward
 from dsl.torch.folding import register_fold
-from dsl.torch.gradients import register_gradients
+from dsl.torch.gradients import register_gradients, register_refusal
 from dsl.torch.spec import define, torch_spec
 
 
@@ -18,8 +18,8 @@ def op(
     function: ModuleFunction,
     name: str,
     *,
-    outputs: Sequence[str] | None = None,
-    mutates: Sequence[str] = (),
+    outputs: Sequence[str] | str | None = None,
+    mutates: Sequence[str] | str = (),
     backward: ModuleFunction | Callable[..., Any] | None = None,
     gradients: Mapping[str, str] | None = None,
     vmap: str | None = None,
@@ -51,6 +51,8 @@ def op(
         register_gradients(made, spec, backward, dict(gradients or {}), vmap)
     else:
         no_backward(gradients)
+        if not spec.mutates:
+            register_refusal(made)
     if vmap is not None:
         register_fold(made, spec, vmap)
     return made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -46,6 +47,7 @@ class TorchSpec(OperatorSpec, frozen=True, eq=False, dict=True):
 
     def run(self, *arguments: Any) -> Any:
         """Launches the kernels, and returns the outputs."""
+        refuse_forward_mode(self.name)
         given = self.by_name(arguments)
         given |= {name: given[name].contiguous() for name in self.copied if given[name] is not None}
         results = allocated(self.made_once(given), given)
@@ -56,6 +58,15 @@ class TorchSpec(OperatorSpec, frozen=True, eq=False, dict=True):
         """Returns outputs without memory, for inputs without memory. Extents may be symbols."""
         given = self.by_name(arguments)
         return result_of(allocated(self.made(given), given))
+
+
+def refuse_forward_mode(name: str) -> None:
+    """Raises NotImplementedError within `torch.func.jvp` or `jacfwd`: torch hides their tangents from an operator, and
+    takes that of its result for zero. (A tangent of `torch.autograd.forward_ad` is seen, and refused by the launch.)"""
+    # The counter is private to torch. Without it, nothing is refused.
+    if getattr(sys.modules.get("torch._functorch.eager_transforms"), "JVP_NESTING", 0):
+        message = f"{name} has no forward mode (torch.func.jvp, jacfwd): torch would take its tangent for zero"
+        raise NotImplementedError(f"{message}\nhint: use backward mode, or call it ahead of the transform")
 
 
 def allocated(outputs: list[Output], given: Mapping[str, Any]) -> list[torch.Tensor]:
@@ -79,14 +90,16 @@ def define(spec: TorchSpec) -> CustomOpDef:
     """Registers an operator with torch. An operator of the same name is replaced."""
     made = torch.library.custom_op(spec.name, spec.run, mutates_args=spec.mutates, schema=spec.schema)
     made.register_fake(spec.fake)
+    # A copied network calls the same operator, as it calls the same functions. Torch's class cannot be copied.
+    made.__deepcopy__ = made.__copy__ = lambda *_: made  # type: ignore[attr-defined]
     return made
 
 
 def torch_spec(
     function: ModuleFunction,
     name: str,
-    outputs: Sequence[str] | None,
-    mutates: Sequence[str],
+    outputs: Sequence[str] | str | None,
+    mutates: Sequence[str] | str,
     contiguous: bool,
     values: Mapping[str, Any],
 ) -> TorchSpec:

@@ -332,7 +332,7 @@ def test_written_inputs_are_in_the_schema(device: str) -> None:
     module = dsl.parse(IN_PLACE, device=device)
     with pytest.raises(dsl.TileError, match="twice writes 'x'") as caught:
         dsl.torch.op(module.twice, "dsl_tests::twice")
-    assert caught.value.hint == "name it: mutates=('x',)"
+    assert caught.value.hint == "to write an array that the caller passes, name it in mutates=('x',)"
     twice = dsl.torch.op(module.twice, "dsl_tests::twice", mutates=("x",))
     assert str(twice._opoverload._schema) == "dsl_tests::twice(Tensor(a0!) x) -> ()"
     x = torch.ones(40, device=where(device))
@@ -425,9 +425,9 @@ def test_a_missing_gradient_is_an_error() -> None:
     with pytest.raises(RuntimeError, match="gives no gradient of 'weight', which requires one"):
         op(x, w.requires_grad_(), 1e-5).sum().backward()
     op = dsl.torch.op(rmsnorm, "dsl_tests::partial", backward=lambda dy: dy)
-    with pytest.raises(RuntimeError, match="gives 1 gradients; its arrays are x, weight"):
+    with pytest.raises(RuntimeError, match="gives 1 gradient for 2 arrays: x, weight"):
         op(x, w, 1e-5).sum().backward()
-    with pytest.raises(RuntimeError, match="no autograd formula was registered"):
+    with pytest.raises(RuntimeError, match="dsl_tests::without has no gradient: dsl"):
         dsl.torch.op(rmsnorm, "dsl_tests::without")(x, w, 1e-5).sum().backward()
     lse = operators("emulator")["attention"](*arguments("attention", "emulator"))[1]
     assert not lse.requires_grad
@@ -527,3 +527,60 @@ def test_a_graph_gives_the_bits_of_its_calls_after_10000_replays() -> None:
             graph.replay()
         for result, wanted in zip(found, layers(), strict=True):
             assert torch.isfinite(result).all() and torch.equal(result, wanted)
+
+
+def test_names_of_outputs_may_be_one_text() -> None:
+    module = load("layer_norm", "emulator")
+    x = torch.randn(3, 20)
+    one = dsl.torch.op(module.layer_norm, "dsl_tests::one_name", outputs="mean", y=torch.empty(3, 20))
+    assert torch.allclose(one(x, 1e-5, None, None), x.mean(1), atol=1e-6)
+    with pytest.raises(dsl.TileError, match="writes no array 'men'"):
+        dsl.torch.op(module.layer_norm, "dsl_tests::one_name", outputs="men")
+
+
+def test_a_gradient_of_no_input_is_an_error() -> None:
+    """A misspelt name is not dropped, also where the other names suffice."""
+    op = dsl.torch.op(
+        load("rmsnorm", "emulator").rmsnorm, "dsl_tests::misspelt", backward=lambda dy: {"x": dy, "w": dy}
+    )
+    with pytest.raises(RuntimeError, match="gives a gradient of 'w'; its inputs are x, weight, eps"):
+        op(torch.randn(4, 16, requires_grad=True), torch.randn(16), 1e-5).sum().backward()
+
+
+def test_forward_mode_is_refused() -> None:
+    """Torch hides the tangents of `torch.func.jvp` from an operator, and would return zeros."""
+    op = operators("emulator")["softmax"]
+    x = torch.randn(3, 8)
+    for transform in (lambda: torch.func.jvp(op, (x,), (x,)), lambda: torch.func.jacfwd(op)(x)):
+        with pytest.raises(NotImplementedError, match="has no forward mode"):
+            transform()
+    with torch.autograd.forward_ad.dual_level(), pytest.raises(dsl.LaunchError, match="cannot be passed"):
+        op(torch.autograd.forward_ad.make_dual(x, x))
+    assert torch.allclose(op(x), torch.softmax(x, 1), atol=1e-6)
+
+
+def test_networks_that_hold_an_operator_can_be_copied() -> None:
+    class Network(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight, self.norm = torch.nn.Parameter(torch.ones(16)), operators("emulator")["rmsnorm"]
+
+        def forward(self, x: Any) -> Any:
+            return self.norm(x, self.weight, 1e-5)
+
+    network = Network()
+    again = copy.deepcopy(network)
+    assert again.norm is network.norm and again.weight is not network.weight
+    again.load_state_dict(network.state_dict())
+    x = torch.randn(4, 16)
+    assert torch.equal(again(x), network(x))
+
+
+def test_messages_name_what_the_caller_passed() -> None:
+    module = load("rmsnorm", "emulator")
+    with pytest.raises(dsl.TileError, match="'T' is f16 in 'x', and f32 in 'weight'") as caught:
+        module.rmsnorm(torch.ones(2, 16).half(), torch.ones(16), 1e-5)
+    assert "a type of its own" in str(caught.value.hint)
+    folded = operators("emulator")["softmax"]
+    with pytest.raises(dsl.TileError, match="has rank 2; each element of the vmap has rank 1"):
+        torch.vmap(folded)(torch.randn(4, 8))

@@ -73,7 +73,8 @@ class BoundArguments(Struct):
             self.said_by.setdefault(p.dtype, p.name)
             if self.types.setdefault(p.dtype, facts.dtype) != facts.dtype:
                 known = f"'{p.dtype}' is {self.types[p.dtype]} in '{self.said_by[p.dtype]}'"
-                raise Misfit("type", p.loc, f"{known}, and {facts.dtype} in '{p.name}'")
+                hint = f"convert one of them, or give '{p.name}' a type of its own: {p.name}: W[…] with W in …"
+                raise Misfit("type", p.loc, f"{known}, and {facts.dtype} in '{p.name}'", hint)
         elif p.dtype != facts.dtype:
             raise Misfit("type", p.loc, f"'{p.name}' is {p.dtype}; the array is {facts.dtype}", "convert the array")
 
@@ -93,10 +94,12 @@ def check_array(head: KernelHead, p: ArrayParameter, facts: ArrayFacts) -> None:
     """Checks the rank and element type of one array. Raises Misfit 'shape' for a wrong rank, and Misfit 'type' for a
     type that the signature does not allow."""
     if len(facts.shape) != len(p.dims):
-        raise Misfit("shape", p.loc, f"'{p.name}' has rank {len(p.dims)}; the array has shape {list(facts.shape)}")
+        message = f"'{p.name}' has rank {len(p.dims)}; the array has shape {list(facts.shape)}"
+        raise Misfit("shape", p.loc, message, "a call adds no axis and joins none: reshape the array ahead of it")
     if facts.dtype not in head.types.get(p.dtype, [facts.dtype]):
         choices = ", ".join(head.types[p.dtype])
-        raise Misfit("type", p.loc, f"'{p.name}' is {facts.dtype}; '{p.dtype}' is one of {choices}")
+        hint = f"convert the array, or let '{p.dtype}' be {facts.dtype}, too"
+        raise Misfit("type", p.loc, f"'{p.name}' is {facts.dtype}; '{p.dtype}' is one of {choices}", hint)
 
 
 def bind(

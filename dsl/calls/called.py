@@ -240,7 +240,9 @@ class NamesOfOutputs:
         if dtype is None or any(extent is None for extent in shape):
             what = "shape" if dtype is not None else "type"
             message = f"the {what} of the output '{name}' does not follow from the inputs"
-            hint = "pass it" if dtype is not None else f"pass it, or name its type: {array.dtype}=…"
+            unknown = next((str(d) for d, extent in zip(array.dims, shape, strict=True) if extent is None), "…")
+            declared = f"declare the extent, as {name}: {array.dtype}[{unknown} = count] with a number count: s32"
+            hint = f"pass it, or {declared if dtype is not None else f'name its type: {array.dtype}=…'}"
             raise TileError("call", array.loc, message, hint)
         return Output(name, tuple(d for d in shape if d is not None), dtype.name)
 

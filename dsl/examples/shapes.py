@@ -246,10 +246,21 @@ def _launch(program: Program, shapes: Shapes, line: ast.Launch, overrides: Overr
 def given_by(line: ast.Launch, params: Sequence[str], host: Any) -> tuple[list[Any], dict[str, Any]]:
     """Returns the arguments of a launch line, in order and by name. A launch without parentheses gets the example's
     variables with the names of the parameters. `host` evaluates expressions."""
-    named = {name: host.argument(node) for name, node in line.keywords.items()}
+    named = {name: argument_of(node, host) for name, node in line.keywords.items()}
     if line.args is None:
         named |= {p: host.names[p] for p in params if p in host.names and p not in named}
-    return [host.argument(node) for node in line.args or ()], named
+    return [argument_of(node, host) for node in line.args or ()], named
+
+
+def argument_of(node: ast.Expr, host: Any) -> Any:
+    """Returns an argument of a launch line. Raises TileError; that for an output that nobody has made says how."""
+    try:
+        return host.argument(node)
+    except TileError as error:
+        if isinstance(node, ast.Name) and error.code == "name" and error.hint is None:
+            hint = f"an output is an array that the example makes before: {node.id} = empty(T[…])"
+            raise TileError("name", error.loc, error.message, hint) from None
+        raise
 
 
 def items_of(line: ast.Launch, program: Program, host: Any) -> tuple[str | None, dict[str, Any]]:

@@ -21,6 +21,10 @@ MOST_INT32 = (1 << 31) - (1 << 21)
 beyond the edge of an array."""
 WIDER = "a call of the module takes 64 bits by itself; a variant does with the choice index.bits=64"
 """The hint of the error that 32 bits cannot index all elements."""
+NOT_ROW_MAJOR = (
+    "pass a copy that is (torch: x.contiguous(); dsl.torch.op makes it with contiguous=True), or declare the tensor "
+    "strided: x: T[m, n; strided]"
+)
 GRID_LIMITS = ((1 << 31) - 1, 65535, 65535)
 """Maximum number of blocks along x, y and z (CUDA programming guide, "Technical specifications per compute
 capability")."""
@@ -238,7 +242,7 @@ class Checker:
             expected = ", ".join(map(str, tensor.dims))
             raise self.fail("shape", f"{name} has {len(array.shape)} axes {array.shape}, the kernel takes [{expected}]")
         if not tensor.strided and not array.is_contiguous:
-            raise self.fail("array", f"{name} is not row-major: its strides are {array.strides}", "pass a copy")
+            raise self.fail("array", f"{name} is not row-major: its strides are {array.strides}", NOT_ROW_MAJOR)
         if tensor.written and array.immutable:
             message = f"{name} is written, and arrays of {array.framework} cannot be"
             raise self.fail("array", message, "pass an output of torch or CuPy")

@@ -119,8 +119,11 @@ def subscripts(builder: Building, memory: Tensor | SharedTile | Table, node: ast
     else:
         extents = list(memory.dims if hasattr(memory, "dims") else memory.extents)
     if len(node.subscripts) > len(extents):
-        message = f"{describe(memory)} has {len(extents)} axes; got {len(node.subscripts)} subscripts"
-        builder.error("shape", node.loc, message)
+        axes = f"{len(extents)} ax{'i' if len(extents) == 1 else 'e'}s"
+        message = f"{describe(memory)} has {axes}; got {len(node.subscripts)} subscripts"
+        news = any(map(ast.is_none, node.subscripts))
+        hint = "a part gets a new axis behind its own brackets: x[a : a + N][None, :]" if news else None
+        builder.error("shape", node.loc, message, hint)
     out: list[Any] = []
     for axis, extent in enumerate(extents):
         sub = node.subscripts[axis] if axis < len(node.subscripts) else ast.Slice(node.loc, None, None)
@@ -526,6 +529,11 @@ def _reshaped_hint(value: Value, shape: tuple[int, ...]) -> str:
         for other in range(len(whole)):
             if other != axis and (*whole[:other], *whole[other + 1 :]) == shape:
                 return f"a reduction along axis={axis} keeps the other axes; along axis={other} it has {list(shape)}"
+    have = value.tile.shape
+    if have[::-1] == shape:
+        return ".T transposes it"
+    if tuple(e for e in have if e != 1) == tuple(e for e in shape if e != 1) and len(have) > len(shape):
+        return f"[{', '.join('0' if e == 1 else ':' for e in have)}] takes the axes of extent 1 away"
     return "one value for each element of the part: [:, None] and [None, :] give it axes, a reduction takes one"
 
 

@@ -27,7 +27,7 @@ from dsl.values.functions.matrix import mma_hint, multiply
 from dsl.values.host import Shaped
 from dsl.values.scope import Closure, Scope, library_closure, scope_of
 from dsl.values.table import Builtin
-from dsl.values.walk import NUMBERS, WORDS
+from dsl.values.walk import NAMED_DIMS, NUMBERS, WORDS
 
 STEPS_OF_CALL = 4
 MAX_MULTIPLIED = 16  # the greatest exponent computed by multiplications, each with an error of half a unit
@@ -37,11 +37,12 @@ FOREIGN = {
     "break": "a loop has no 'break': bound it, or use 'while'",
     "continue": "a loop has no 'continue': put the rest of its body in an 'if'",
     "pass": "a block holds at least one statement",
-    "len": "dims are named: x: f32[n] has n elements",
+    "len": NAMED_DIMS,
     "threadIdx": "tiles are distributed over the threads: arange(N) counts their elements",
     "blockIdx": "block(0)", "program_id": "block(0)", "num_programs": "grid(0)", "gridDim": "grid(0)",
     "__syncthreads": "barrier(); the compiler puts those between reads and writes of tiles",
-    "float": "x.to(f32)", "int": "x.to(s32)", "sigmoid": "1.0 / (1.0 + exp(-x))",
+    "float": "x.to(f32)", "int": "x.to(s32)",
+    "lambda": "a 'def' ahead of the kernel, or within it",
 }  # fmt: skip
 """Names from other languages, and what to write instead of each."""
 

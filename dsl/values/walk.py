@@ -24,6 +24,15 @@ from dsl.values.table import PLACES, Builtin, Form, named
 NUMBERS = (int, float)  # bool is an int
 MAX_CALLS = 64
 """The maximum nesting depth of `def` calls. A `def` cannot recurse, since kernels inline its calls."""
+NAMED_DIMS = "dims are named: x: f32[n] has n elements"
+MEMBERS = {
+    "size": NAMED_DIMS, "numel": NAMED_DIMS, "ndim": NAMED_DIMS,
+    "astype": ".to(TYPE) converts", "type": ".to(TYPE) converts", "float": ".to(f32) converts",
+    "half": ".to(f16) converts", "int": ".to(s32) converts", "view": "reshape(x, extents), or bitcast(x, TYPE)",
+}  # fmt: skip
+"""Members of arrays of numpy and torch, and what to write instead of each."""
+OTHER_NAMES = {"amax": "max", "amin": "min", "fabs": "abs", "absolute": "abs", "fmax": "maximum", "fmin": "minimum"}
+"""Functions of numpy and torch that have another name here."""
 WORDS: dict[str, Any] = {
     "true": True,
     "false": False,
@@ -191,14 +200,30 @@ class Walk:
         if family:
             what = "reference" if root == "ref" else "function"
             self.error("name", loc, f"unknown {what} '{dotted}'", closest(dotted, family) or ", ".join(family))
+        if root not in self.known_names() and (own := self.known_as(dotted.rpartition(".")[2])) is not None:
+            self.error("name", loc, f"unknown name '{root}'", f"functions have no module: {own}")
+
+    def known_as(self, name: str) -> str | None:
+        """Returns how the language writes a function or word of this name of Python, numpy or torch, or None."""
+        found = OTHER_NAMES.get(name, name)
+        is_function = table.find(found) is not None and found in named(self.home)
+        return f"{found}(…)" if is_function else found if found in WORDS else None
 
     def member(self, node: ast.Attribute, value: Any) -> Any:
         """Evaluates `value.name`. The only member is `.T`."""
         found = table.find(f".{node.name}")
         meaning = None if found is None or found.form.most else found.meaning(self.domain)
         if meaning is None:
-            self.error("name", node.loc, f"{self.describe(value)} has no '{node.name}'", "values have .to(TYPE) and .T")
+            self.error("name", node.loc, f"{self.describe(value)} has no '{node.name}'", self.member_hint(node.name))
         return meaning(self, node.loc, value)
+
+    def member_hint(self, name: str) -> str:
+        """Returns what to write in place of the member `name` of a value."""
+        if name in MEMBERS:
+            return MEMBERS[name]
+        if (own := self.known_as(name)) is not None:
+            return f"functions take the value: {own}"
+        return NAMED_DIMS if name == "shape" else "values have .to(TYPE) and .T"
 
     # ---- operators ----
 

@@ -11,7 +11,7 @@ import numpy
 
 from dsl.operators.folding import check_rank, is_folded, not_mapped
 from dsl.operators.spec import OperatorSpec
-from dsl.runtime import empty_like, finish_like
+from dsl.runtime import finish_like
 from dsl.runtime.dtypes import numpy_dtype
 from dsl.runtime.numbers import item_of
 from dsl.values.facts import UNKNOWN
@@ -48,8 +48,7 @@ def at_once(spec: OperatorSpec, given: Mapping[str, Any]) -> tuple[Any, ...]:
     jax.block_until_ready(arrays)  # a pending computation may wait for a callback, and that for its turn
     like = arrays[0]
     with _turn:
-        results = [empty_like(like, each.shape, each.dtype) for each in spec.made_once(given)]
-        spec.launch(given, results)
+        results = spec.call(given, lambda output: output.empty_like(like))
     return tuple(finish_like(like, y) for y in results)
 
 
@@ -63,7 +62,7 @@ def by_callback(
     given = {**plain, **shapes}
     outputs = spec.made(given)
     with _turn:  # a mistake in a kernel is an error of the trace: that of a callback is buried in XLA's
-        spec.compile(given, outputs)
+        spec.traced(given, outputs)
     results = tuple(jax.ShapeDtypeStruct(each.shape, numpy_dtype(each.dtype)) for each in outputs)
 
     def host(*operands: Any) -> tuple[Any, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -13,8 +13,11 @@ from dsl.calls.api import ModuleFunction
 from dsl.calls.arguments import shape_facts
 from dsl.calls.plan import Output
 from dsl.calls.signature import CallParameter
+from dsl.kernels.request import stride_class
+from dsl.lowering.ir.limits import most_elements
+from dsl.runtime.arrays import reach, row_major
 from dsl.runtime.new_outputs import NewOutputs
-from dsl.values.facts import UNKNOWN
+from dsl.values.facts import UNKNOWN, ArrayFacts
 
 MOST_SHAPES = 1024
 """The greatest number of shapes of inputs for which an operator keeps the shapes of its outputs."""
@@ -58,30 +61,48 @@ class OperatorSpec(Struct, frozen=True, eq=False, dict=True):
         found = {each.name: each for each in self.function.outputs_of(arguments, self.constants, optional)}
         return [found[name] for name in self.outputs]
 
-    def made_once(self, given: Mapping[str, Any]) -> list[Output]:
-        """Like `made`, for inputs with memory. Inputs of the same shapes and types are looked at once."""
+    def call(self, given: Mapping[str, Any], make: Callable[[Output], Any]) -> list[Any]:
+        """Launches the kernels for inputs with memory, and returns the outputs, which `make` allocates. Inputs of the
+        same shapes and types are looked at once."""
         deciding = (given[name] for name in self.deciding)
         key = tuple((tuple(x.shape), x.dtype) if hasattr(x, "dtype") else x for x in deciding)
-        if (outputs := self.known.get(key)) is None:
+        if (outputs := self.known.get(key)) is not None:
+            results = [make(output) for output in outputs]
+        else:
+            outputs = self.made(given)
+            results = [make(output) for output in outputs]
+            self.compile({**given, **dict(zip(self.outputs, results, strict=True))})
             if len(self.known) >= MOST_SHAPES:
                 self.known.clear()
-            outputs = self.made(given)
-            self.compile(given, outputs)
             self.known[key] = outputs
-        return outputs
+        self.launch(given, results)
+        return results
 
-    def compile(self, given: Mapping[str, Any], outputs: Sequence[Output]) -> None:
-        """Compiles the kernels for these inputs, unless a number that is not known yet decides which. Raises TileError
-        `call` if a kernel reads an output before it is written: an operator makes it of new memory."""
-        values = {name: shape_facts(value) for name, value in {**self.fixed, **given}.items()}
+    def traced(self, given: Mapping[str, Any], outputs: Sequence[Output]) -> None:
+        """Compiles the kernels for row-major inputs that a tracer knows by shape and type, unless a number that is not
+        known yet decides which kernels. Raises like `compile`."""
+        values = {name: shape_facts(value) for name, value in given.items()}
         unknown = [name for name, value in values.items() if value is UNKNOWN]
-        if self.function.front.deciding.intersection(unknown):
-            return
-        values |= {name: (self.parameter(name).number or float)(1) for name in unknown}  # any number will do
-        values |= {output.name: output.facts for output in outputs}
-        plan = self.function.plan_for({name: values.get(name) for name in self.function.params}, dict(self.constants))
-        for output in outputs:
-            plan.check_output(output.name)
+        if not self.function.front.deciding.intersection(unknown):
+            values |= {name: (self.parameter(name).number or float)(1) for name in unknown}  # any number will do
+            values |= {output.name: output.facts for output in outputs}
+            self.compile({name: self.laid_out(name, value) for name, value in values.items()})
+
+    def laid_out(self, name: str, value: Any) -> Any:
+        """Returns facts about a row-major array with its strides, if a kernel takes the array as a strided tensor."""
+        if not isinstance(value, ArrayFacts) or not self.parameter(name).strided:
+            return value
+        strides = row_major(value.shape)
+        is_far = reach(value.shape, strides) > most_elements(32)
+        return ArrayFacts(value.shape, value.dtype, strides=stride_class(strides), is_far=is_far)
+
+    def compile(self, values: Mapping[str, Any]) -> None:
+        """Compiles the kernels for inputs and outputs. Raises TileError `call` if one of them reads an output before it
+        is written: an operator makes it of new memory."""
+        given = {**self.fixed, **values}
+        plan = self.function.plan_for({name: given.get(name) for name in self.function.params}, dict(self.constants))
+        for name in self.outputs:
+            plan.check_output(name)
 
     def launch(self, given: Mapping[str, Any], results: Sequence[Any]) -> None:
         """Launches the kernels for inputs by name. They write to the arrays `results`."""

@@ -12,7 +12,6 @@ from torch.library import CustomOpDef
 
 from dsl import TileError
 from dsl.calls.api import ModuleFunction
-from dsl.calls.plan import Output
 from dsl.calls.signature import CallParameter
 from dsl.operators.spec import OperatorSpec, check_function, spec_of
 
@@ -50,14 +49,14 @@ class TorchSpec(OperatorSpec, frozen=True, eq=False, dict=True):
         refuse_forward_mode(self.name)
         given = self.by_name(arguments)
         given |= {name: given[name].contiguous() for name in self.copied if given[name] is not None}
-        results = allocated(self.made_once(given), given)
-        self.launch(given, results)
-        return result_of(results)
+        like = first_tensor(given)
+        return result_of(self.call(given, lambda output: output.empty_like(like)))
 
     def fake(self, *arguments: Any) -> Any:
         """Returns outputs without memory, for inputs without memory. Extents may be symbols."""
         given = self.by_name(arguments)
-        return result_of(allocated(self.made(given), given))
+        like = first_tensor(given)
+        return result_of([output.empty_like(like) for output in self.made(given)])
 
 
 def refuse_forward_mode(name: str) -> None:
@@ -69,9 +68,8 @@ def refuse_forward_mode(name: str) -> None:
         raise NotImplementedError(f"{message}\nhint: use backward mode, or call it ahead of the transform")
 
 
-def allocated(outputs: list[Output], given: Mapping[str, Any]) -> list[torch.Tensor]:
-    like = next(value for value in given.values() if isinstance(value, torch.Tensor))
-    return [output.empty_like(like) for output in outputs]
+def first_tensor(given: Mapping[str, Any]) -> torch.Tensor:
+    return next(value for value in given.values() if isinstance(value, torch.Tensor))
 
 
 def result_of(made: list[torch.Tensor]) -> Any:

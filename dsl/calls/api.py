@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from copy import copy
 from functools import cached_property
 from inspect import Signature
@@ -510,6 +510,17 @@ class ModuleFunction:
                 return None
         return self._call(arguments, named)
 
+    def fill(
+        self, label: str, names: Sequence[str], made: Sequence[Any], arguments: Iterable[Any], named: Mapping[str, Any]
+    ) -> None:
+        """Calls the function for `label`, which has just allocated the arrays `made` among the arguments, under
+        `names`. On the emulator, warns of elements that no store reached."""
+        from dsl.runtime import describe
+        from dsl.runtime.new_outputs import NewOutputs
+
+        with NewOutputs(label, names, made, describe):
+            self(*arguments, **named)
+
     def _call(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
         given, rest = self.order(arguments, named)
         self.check_kinds(given)
@@ -520,12 +531,12 @@ class ModuleFunction:
             if (way := short_way(self.params, arguments, named, plan)) is not None:
                 self._plans.remember(way, MOST_WAYS)
             return None
-        from dsl.runtime import finish_like
+        from dsl.runtime import describe, finish_like
         from dsl.runtime.new_outputs import NewOutputs
 
         like = plan.make_outputs(given)
         names = [output.name for output in plan.outputs]
-        with NewOutputs(self.name, names, [given[name] for name in names]):
+        with NewOutputs(self.name, names, [given[name] for name in names], describe):
             plan.launch(given)
         # JAX arrays are immutable, so the kernel writes to a buffer. `finish_like` makes a JAX array from this buffer.
         made = tuple(finish_like(like, given[output.name]) for output in plan.outputs)

@@ -179,6 +179,26 @@ def shape_facts(value: Any) -> Any:
     return ArrayFacts(tuple(value.shape), name if name in DTYPES else dtype_name(value, name))
 
 
+def traced_facts(
+    front: CallFront, given: Mapping[str, Any], number: Callable[[str], Callable[[int], Any]]
+) -> dict[str, Any] | None:
+    """Returns the facts about row-major arrays and numbers that a tracer knows by shape and type, as a launch will find
+    them. `number` gives the Python type of a number. Returns None if a number that is not known decides a launch."""
+    from dsl.runtime.arrays import reach, row_major
+
+    found = {name: shape_facts(value) for name, value in given.items()}
+    for name, value in found.items():
+        if value is UNKNOWN:
+            if name in front.deciding:
+                return None
+            found[name] = number(name)(1)  # any number will do
+        elif isinstance(value, ArrayFacts) and name in front.strided:
+            strides = row_major(value.shape)
+            is_far = reach(value.shape, strides) > most_elements(32)
+            found[name] = ArrayFacts(value.shape, value.dtype, strides=stride_class(strides), is_far=is_far)
+    return found
+
+
 def are_of_kinds(front: CallFront, given: Mapping[str, Any]) -> bool:
     """Returns whether all arguments are surely of the kinds of their parameters. If not, `check_kinds` decides."""
     from dsl.runtime import is_array

@@ -10,14 +10,9 @@ from msgspec import Struct, field
 
 from dsl import TileError
 from dsl.calls.api import ModuleFunction
-from dsl.calls.arguments import shape_facts
+from dsl.calls.arguments import shape_facts, traced_facts
 from dsl.calls.plan import Output
 from dsl.calls.signature import CallParameter
-from dsl.kernels.request import stride_class
-from dsl.lowering.ir.limits import most_elements
-from dsl.runtime.arrays import reach, row_major
-from dsl.runtime.new_outputs import NewOutputs
-from dsl.values.facts import UNKNOWN, ArrayFacts
 
 MOST_SHAPES = 1024
 """The greatest number of shapes of inputs for which an operator keeps the shapes of its outputs."""
@@ -81,20 +76,10 @@ class OperatorSpec(Struct, frozen=True, eq=False, dict=True):
     def traced(self, given: Mapping[str, Any], outputs: Sequence[Output]) -> None:
         """Compiles the kernels for row-major inputs that a tracer knows by shape and type, unless a number that is not
         known yet decides which kernels. Raises like `compile`."""
-        values = {name: shape_facts(value) for name, value in given.items()}
-        unknown = [name for name, value in values.items() if value is UNKNOWN]
-        if not self.function.front.deciding.intersection(unknown):
-            values |= {name: (self.parameter(name).number or float)(1) for name in unknown}  # any number will do
-            values |= {output.name: output.facts for output in outputs}
-            self.compile({name: self.laid_out(name, value) for name, value in values.items()})
-
-    def laid_out(self, name: str, value: Any) -> Any:
-        """Returns facts about a row-major array with its strides, if a kernel takes the array as a strided tensor."""
-        if not isinstance(value, ArrayFacts) or not self.parameter(name).strided:
-            return value
-        strides = row_major(value.shape)
-        is_far = reach(value.shape, strides) > most_elements(32)
-        return ArrayFacts(value.shape, value.dtype, strides=stride_class(strides), is_far=is_far)
+        made = {output.name: output.facts for output in outputs}
+        values = traced_facts(self.function.front, {**given, **made}, lambda name: self.parameter(name).number or float)
+        if values is not None:
+            self.compile(values)
 
     def compile(self, values: Mapping[str, Any]) -> None:
         """Compiles the kernels for inputs and outputs. Raises TileError `call` if one of them reads an output before it
@@ -108,8 +93,8 @@ class OperatorSpec(Struct, frozen=True, eq=False, dict=True):
         """Launches the kernels for inputs by name. They write to the arrays `results`."""
         values = {**self.fixed, **given, **dict(zip(self.outputs, results, strict=True))}
         # All parameters by their places, so that a repeated call needs no plan (`dsl/calls/short_way.py`).
-        with NewOutputs(self.name, self.outputs, results):
-            self.function(*map(values.get, self.function.params), **self.constants)
+        arguments = map(values.get, self.function.params)
+        self.function.fill(self.name, self.outputs, results, arguments, self.constants)
 
 
 Spec = TypeVar("Spec", bound=OperatorSpec)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Any
 
@@ -21,15 +21,16 @@ class UnwrittenOutput(UserWarning):
 
 class NewOutputs:
     """A context manager around the launches of a call of `label`, which has allocated the arrays `made` under `names`.
+    `describe` gives an array's address, shape and type.
 
     Launches on the emulator note what they write to them. If elements are left, the call returns what was in their
     memory before, so there is a warning. It is no error, since the rest of an output may have no meaning, as rows
     behind the last group of a grouped matrix product."""
 
-    __slots__ = ("_known", "_token", "label", "made", "names")
+    __slots__ = ("_describe", "_known", "_token", "label", "made", "names")
 
-    def __init__(self, label: str, names: Sequence[str], made: Sequence[Any]) -> None:
-        self.label, self.names, self.made = label, names, made
+    def __init__(self, label: str, names: Sequence[str], made: Sequence[Any], describe: Callable[[Any], Any]) -> None:
+        self._describe, self.label, self.names, self.made = describe, label, names, made
         self._known: dict[int, tuple[str, Any, Scratch]] | None = None  # by the addresses of the arrays
 
     def __enter__(self) -> NewOutputs:
@@ -50,11 +51,10 @@ class NewOutputs:
         return scratch if scratch is not None and scratch.size == size else None
 
     def _described(self) -> Any:
-        from dsl.runtime import describe
         from dsl.runtime.emulator.scratch import Scratch
 
         for name, x in zip(self.names, self.made, strict=True):
-            array = describe(x)
+            array = self._describe(x)
             if array.size:
                 scratch = Scratch(array.size * array.itemsize, False)
                 scratch.begin()

@@ -20,7 +20,9 @@ from dsl.values.facts import ArrayFacts
 
 torch = pytest.importorskip("torch")
 opcheck = torch.library.opcheck
-import dsl.torch  # noqa: E402 (needs torch)
+import torch._dynamo.testing  # noqa: E402 (no attribute of torch until it is imported)
+
+import dsl.torch  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 F = torch.nn.functional

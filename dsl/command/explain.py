@@ -19,6 +19,7 @@ from dsl.lowering.ir.location import TileError, closest
 from dsl.lowering.ir.plugins import current
 from dsl.schedules.properties import PROPERTIES, PropertyRow, rows_of
 from dsl.text.contracts import KNOWN, NAMES, TERMS, Term
+from dsl.text.elsewhere import instead_of
 from dsl.text.program import library_names
 from dsl.values.table import PLACES, ROWS, Builtin
 
@@ -63,7 +64,8 @@ def said_of(function: Builtin) -> dict[str, str]:
 @shared("as_json")
 def command(name: str | None, as_json: bool) -> int:
     """Explain an error CODE and how to fix it, a PROPERTY of schedules, a TERM of contracts, a FUNCTION of the language
-    or a WORD of messages. Without a name, list all of them."""
+    or a WORD of messages; or say what stands here for a word of CUDA C++ or Triton. Without a name, list all of them.
+    """
     # Accepts the code in the form that messages print, so that the code can be pasted.
     if name is not None and name.startswith("error[") and name.endswith("]"):
         name = name[6:-1]
@@ -73,7 +75,12 @@ def command(name: str | None, as_json: bool) -> int:
     except Exception as error:
         return show(error)
     known = [*codes, *rows_known, *NAMES, *FUNCTIONS, *words]
+    # "bank conflict" and "in flight" stand in messages with a space.
+    name = "-".join(name.split()) if name is not None and name not in known else name
     if name is not None and name not in known:
+        if (instead := instead_of(name, FUNCTIONS)) is not None:
+            click.echo(json.dumps({name: {"instead": instead}}) if as_json else f"{name}\n\nhere: {instead}")
+            return 0
         message = f"there is no error code, property, term, function or word '{name}'"
         return show(TileError("option", None, message, closest(name, known)))
     found = Explained(

@@ -26,6 +26,8 @@ DIFFERS, WRONG_INPUT, DEVICE_FAILED, INTERNAL, BROKEN_PIPE = 1, 2, 3, 70, 141
 FINDING_HINTS = {
     "uninitialised read": "write the element before it is read: zeros(…) in place of empty(…), workspace(…, zeroed) "
     "in place of workspace(…), or a launch that writes it; or correct the order of the arguments, if it is an output",
+    "in flight": "a wait(n) ahead of the access leaves at most the n youngest groups of commit() in flight, wait(0) "
+    "none; then barrier(), since other threads copy, too",
     "race": "blocks: an atomic with order=release after the writes, one with order=acquire before the reads; "
     "threads of a block: barrier()",
     "out of bounds": "slices are masked automatically; an index tile needs mask=: load(x[i], mask=i < n); "
@@ -96,9 +98,18 @@ LOADED_AND_STORED = (
     "one statement loads and stores an element that other threads use: atomic_add(part, value) and the like "
     "do both at once"
 )
+SHARED_BY_THREADS = (
+    "threads access one element by one statement, and at least one writes it: atomic_add(part, value) and the like "
+    "load and store at once; or give each thread elements of its own"
+)
+OUTSIDE_OF_A_TILE = (
+    "an index outside of its shared tile meets another tile, which no barrier orders: --strict-bounds tells; threads "
+    "of a branch, or in loops of their own, meet by barrier(warp), barrier() or atomics"
+)
+NOT_FILLED = "a shared tile begins unwritten: store to each element that is read, as in s = zeros(T[M, N])"
 BARRIERS_MANUAL = (
     "'barriers manual' (line {}) turns off automatic barriers: remove that line, or put barrier() between the two "
-    "accesses, if the text has both"
+    "accesses, if the text has both; --strict-bounds tells whether an index lies outside of its tile"
 )
 ENDLESS = (
     "the condition must become false for every element: loads past the end of an array give 0, or the value of other=; "
@@ -120,6 +131,13 @@ def _of_one_statement(finding: Finding, _: str | None) -> str | None:
         return None
     is_store = "that another thread has written" in finding.message and "writes" in finding.message
     return STORED_TWICE if is_store else LOADED_AND_STORED
+
+
+def _of_one_shared_statement(finding: Finding, _: str | None) -> str | None:
+    """Returns the hint for a statement of two threads that access one place of shared memory. The compiler puts no
+    barrier inside of a statement."""
+    is_same = finding.last_writer is not None and f" at {finding.location} (" in finding.last_writer
+    return SHARED_BY_THREADS if is_same else OUTSIDE_OF_A_TILE
 
 
 def _of_manual_barriers(finding: Finding, file: str | None) -> str | None:
@@ -151,9 +169,11 @@ ROWS: tuple[tuple[str, str, Callable[[Finding, str | None], str | None]], ...] =
     ("race", "global memory", _of_one_statement),
     ("race", "shared memory", _of_blocks),
     ("race", "shared memory", _of_manual_barriers),
-    # The user must fill an array of `empty`. Shared memory and registers get no hint, because the compiler allocates
-    # this memory.
+    ("race", "shared memory", _of_one_shared_statement),
+    # The user must fill an array of `empty` and a shared tile. Registers get no hint, because the compiler allocates
+    # them.
     ("uninitialised read", "global memory", lambda finding, _: FINDING_HINTS.get(finding.kind)),
+    ("uninitialised read", "shared memory", lambda finding, _: NOT_FILLED),
     ("uninitialised read", "", lambda finding, _: ""),
     ("out of bounds", "an index that is negative", lambda finding, _: FAR_OUTSIDE),
     ("out of bounds", "address of block rank", lambda finding, _: OF_A_RANK),

@@ -55,7 +55,8 @@ class Check(Comparison, kw_only=True):
         if self.mistake is not None:
             return self.mistake
         if self.writer == UNREACHED:
-            return NOT_REACHED
+            # Whole columns are missing where a slice is too narrow, and whole rows where the grid has too few blocks.
+            return NOT_COVERED if "column" in self.pattern and "row" not in self.pattern else NOT_REACHED
         if self.pattern == NOTHING_COMPARED:
             return BOTH_NAN
         actual, wanted = (float(x) if isinstance(x, int | float) else 0.0 for x in (self.actual, self.wanted))
@@ -67,6 +68,10 @@ class Check(Comparison, kw_only=True):
 UNREACHED = "nothing: no store reached it"
 NOT_REACHED = (
     "let the grid reach all: 'grid cdiv(n, BLOCK)' has a block for the rest, too; its first extent is that of block(0)"
+)
+NOT_COVERED = (
+    "let the slices reach the end of the axis: a constant such as COLS in 0 : COLS is at least the extent ('assert "
+    "COLS >= cols' checks it), or a loop or a grid axis takes the rest"
 )
 BOTH_NAN = "use inputs for which the wanted result is a number: 0 / 0 and inf - inf are NaN"
 NO_NUMBER = (

@@ -290,7 +290,7 @@ class KernelBuilder(Tiles):
             # Swizzles permute the address bits of a row, so the row's number of elements must be a power of two. Other
             # extents may have any value.
             if i and i == len(node.extents) - 1:
-                remedy = "bank conflicts go by permuting columns, such as column ^ row, not by padding"
+                remedy = "it needs no padding: the compiler swizzles it against bank conflicts"
                 self.check_extent(number, e.loc, "the innermost extent of a shared tile", remedy=remedy)
             extents.append(number)
         self.place(node.loc)
@@ -489,6 +489,8 @@ class KernelBuilder(Tiles):
         element type, and a scalar is broadcast to the other binding's shape. These operations are built inside the
         branches."""
         for side in (x, y):
+            if side is POISON:  # its own error is reported already
+                raise Suppressed("name", loc, f"'{name}' is wrong")
             if not isinstance(side, Value | bool | int | float):
                 self.error("type", loc, f"'{name}' is {describe(side)} in a branch: only values can differ at run time")
         like = x.dtype if isinstance(x, Value) else y.dtype if isinstance(y, Value) else None

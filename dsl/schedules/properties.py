@@ -24,7 +24,7 @@ from dsl.lowering.ir.schedule import Named, Pin, SwizzlePin
 from dsl.lowering.ir.targets import LEAST_REGISTERS, MOST_REGISTERS
 from dsl.text import renamed
 from dsl.text import tree as ast
-from dsl.text.program import ELSEWHERE
+from dsl.text.elsewhere import instead_of
 from dsl.values.numbers import Numbers
 from dsl.values.walk import NUMBERS, WORDS
 
@@ -774,7 +774,7 @@ def settings_of(
         return {("layout", name): Setting(row, node, [], at, line.parts, caller) for name, node in named.items()}
     if line.name not in rows:
         known = ["like", *rows]
-        hint = _new_name(line) or ELSEWHERE.get(line.name) or closest(line.name, known) or ", ".join(known)
+        hint = _new_name(line) or instead_of(line.name) or closest(line.name, known) or ", ".join(known)
         raise TileError("schedule", line.loc, f"a schedule has no property '{line.name}'", hint)
     row, subjects, values = rows[line.name], line.subject, line.values
     # `peel p` has no colon, so the parser reads the subject as a value.

@@ -20,6 +20,7 @@ from dsl.lowering.ir.plugins import Plugins, current
 from dsl.lowering.text.level import is_ir
 from dsl.text import tree as ast
 from dsl.text.branches import expand
+from dsl.text.elsewhere import instead_of
 from dsl.text.files import is_file, read_text, resolved
 from dsl.text.heads import KernelHead, head_of
 from dsl.text.modules import qualified
@@ -482,20 +483,13 @@ def _unread(program: Program) -> list[TileError]:
         for target in (target for line in schedule.lines for target in _set_by(line)):
             if not is_key(target.id) and target.id not in read:
                 message = f"nothing reads '{target.id}': {_listed(kernels)} no such constant, and no line needs it"
-                hint = ELSEWHERE.get(target.id) or closest(target.id, constants)
+                hint = instead_of(target.id) or closest(target.id, constants)
+                if target.id == "cost":
+                    hint = "a property has no '=': 'cost gpu_launch_time'"
                 # Parts of other files may set names for other kernels, but no name like one that nothing sets.
                 if schedule.loc.source is program.source or closest(target.id, constants - set_of(kernels)):
                     errors.append(TileError("name", target.loc, message, hint))
     return errors
-
-
-ELSEWHERE = {
-    "num_warps": "'warps = 4' is how many warps a block has",
-    "num_stages": "'pipeline p: 3', of the loop over p: three stages of what its iterations copy",
-    "cost": "a property has no '=': 'cost gpu_launch_time'",
-    "num_ctas": "'cluster 2' launches blocks in clusters of two",
-}
-"""Name from another tile language → the corresponding schedule line."""
 
 
 def _listed(kernels: list[ast.KernelDef]) -> str:

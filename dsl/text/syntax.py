@@ -46,6 +46,7 @@ PRECEDENCE = {
 }  # fmt: skip
 PREFIX = {"not": 3, "-": 11, "~": 11}
 COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
+BITS = frozenset({"&", "|", "^"})
 
 
 def fold_chain(reading: _Reading, items: list) -> ast.Expr:
@@ -53,6 +54,7 @@ def fold_chain(reading: _Reading, items: list) -> ast.Expr:
     operands and one stack for operators."""
     operands: list = []
     operators: list[tuple[int, Token, bool]] = []  # (precedence, token, whether it is a prefix operator)
+    joined: dict[int, str] = {}  # the id of each a & b that stands in no brackets → its operator
 
     def reduce_top() -> None:
         _, token, prefix = operators.pop()
@@ -66,12 +68,15 @@ def fold_chain(reading: _Reading, items: list) -> ast.Expr:
         if token in COMPARISONS and isinstance(left, ast.Compare):
             left.ops.append(str(token))
             left.operands.append(right)
+            check_bits(left, joined)
             left.loc = loc
             operands.append(reading.nested(left, *left.operands))
             return
         left = _bare(left)
         op = str(token)
         node = ast.Compare(loc, [op], [left, right]) if op in COMPARISONS else ast.Binary(loc, op, left, right)
+        if op in BITS:
+            joined[id(node)] = op
         operands.append(reading.nested(node, left, right))
 
     for item in items:
@@ -89,6 +94,15 @@ def fold_chain(reading: _Reading, items: list) -> ast.Expr:
     while operators:
         reduce_top()
     return _bare(operands[0])
+
+
+def check_bits(chain: ast.Compare, joined: dict[int, str]) -> None:
+    """Raises TileError `syntax` for `a < b & c > d`, which would compare a < (b & c) and (b & c) > d. In C++ it would
+    join two comparisons."""
+    met = next((joined[id(operand)] for operand in chain.operands if id(operand) in joined), None)
+    if met is not None:
+        message = f"'{met}' binds more tightly than '{chain.ops[0]}', so this is one chain of comparisons"
+        raise TileError("syntax", chain.loc.to(chain.operands[-1].loc), message, f"(a < b) {met} (c < d)")
 
 
 def _bare(item: Any) -> ast.Expr:

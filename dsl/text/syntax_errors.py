@@ -10,6 +10,14 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedTok
 from msgspec import Struct
 
 from dsl.lowering.ir.location import Loc, Source, TileError, closest
+from dsl.text.elsewhere import INSTEAD
+
+LINES_OF_SCHEDULES = frozenset(
+    ("align", "barriers", "blocks_per_sm", "cache", "choose", "cluster", "contract", "evict", "instruction", "l2_group",
+     "layout", "like", "loop", "math", "maxnreg", "peel", "persistent", "pipeline", "prefetch_fragments", "require",
+     "specialize", "split", "stage", "subtile", "swizzle", "tune", "unroll")
+)  # fmt: skip
+"""First words of lines that stand in schedules alone."""
 
 BLOCKS = ("kernel", "def", "schedule", "dispatch", "example", "import")
 
@@ -75,6 +83,8 @@ def _character(source: Source, at: int) -> TileError:
     if char == '"':
         return TileError("syntax", loc, "this string does not end on its line")
     hint = _CHARACTERS.get(char)
+    if char == "{" and re.search(r"(\)|\belse)\s*$", source.line(source.position(at)[0])[: source.position(at)[1] - 1]):
+        hint = "a block begins with ':', and its lines are indented"
     if hint is None and char.isalpha():
         hint = "names are of A to Z, a to z, 0 to 9 and _"
     return TileError("syntax", loc, f"unexpected character {char!r}", hint)
@@ -144,7 +154,13 @@ _HINTS: tuple[tuple[Callable[[_Unexpected], bool], str], ...] = (
     (lambda u: u.follows(r"\d\.?$"), "a number has no suffix; .to(f32) converts"),
     (lambda u: u.word == ")" and u.before.rstrip().endswith(";"), "constants follow ';': without one it is left out"),
     (lambda u: u.word in (")", "]") and not _opened(u.source.text, u.at), "no bracket is open here"),
+    (lambda u: u.kind == "OPTIONAL" and not u.before.lstrip().startswith(("kernel", "dispatch")),
+     "where(condition, a, b) chooses a value"),
     (lambda u: u.kind == "OPTIONAL", "only tensors are optional: x: f32[n]?"),
+    (lambda u: u.word in ("&", "*") and "PREFIX" in u.expected, "memory has no address here: x[i] is a part of x"),
+    (lambda u: u.first == "tune" and u.kind == "EQUAL", "tune NAME in 4, 8"),
+    (lambda u: u.first in LINES_OF_SCHEDULES and u.is_in("kernel"),
+     "'{first}' is a line of a schedule: schedule NAME of KERNEL:"),
 )  # fmt: skip
 """Pairs of a condition on the unexpected token and a hint. The hint of the first true condition is used. An empty hint
 stands for the block keyword that is closest to the token."""
@@ -156,6 +172,8 @@ def _hint(source: Source, token: Token, at: int, expected: set[str]) -> str | No
     said = next((said for is_meant, said in _HINTS if is_meant(unexpected)), None)
     if said == "":
         return closest(str(token), list(BLOCKS)) or "a file holds blocks: " + ", ".join(BLOCKS)
+    if said is None and (unexpected.first or unexpected.word) in INSTEAD:
+        return INSTEAD[unexpected.first or unexpected.word]
     return said and said.format(token, first=unexpected.first)
 
 

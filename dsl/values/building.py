@@ -21,6 +21,7 @@ from dsl.values.walk import NUMBERS, Walk
 
 OPERANDS = (Value, *NUMBERS)
 
+PART = "read a part of it: x[start : start + EXTENT], s[:, :] or load(…)"
 LEAST_PART = 16
 """The smallest subtile, in elements, that a hint suggests for an extent that is not a power of two."""
 
@@ -112,15 +113,15 @@ class Building(Walk):
             return self.literal(binding, like, loc) if like else self.natural(binding, loc)
         if isinstance(binding, Access):
             return self.read(binding, loc)
-        self.error("type", loc, f"{describe(binding)} is no value")
+        hint = PART if isinstance(binding, SharedTile | Tensor) else None
+        self.error("type", loc, f"{describe(binding)} is no value", hint)
 
     def value_or_number(self, binding: Binding, loc: Loc) -> Value | int | float | bool:
         """Converts an operand of arithmetic to an IR value or a number. An access is read from memory."""
         if isinstance(binding, OPERANDS):
             return binding
         if isinstance(binding, SharedTile | Tensor):
-            hint = "read a part of it: x[start : start + EXTENT] or load(…)"
-            self.error("type", loc, f"{describe(binding)} is no value", hint)
+            self.error("type", loc, f"{describe(binding)} is no value", PART)
         return self.as_value(binding, loc)
 
     def cast(self, value: Value, to: DType, saturate: bool = False, rounding: str | None = None) -> Value:

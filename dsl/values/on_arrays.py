@@ -441,7 +441,8 @@ def _along(host: Host, loc: Loc, name: str, rank: int, axis: Any) -> int:
     if rank == 0:
         host.error("shape", loc, f"{name} takes an array; this is a number")
     if axis is None and rank > 1:
-        host.error("call", loc, f"{name} of an array of rank {rank} needs axis=")
+        hint = f"{name}(x, axis=0), or another of its {rank} axes"
+        host.error("call", loc, f"{name} of an array of rank {rank} needs axis=", hint)
     return host.axis(0 if axis is None else axis, loc, rank)
 
 

@@ -14,7 +14,7 @@ import dsl.values.functions  # noqa: F401 (the rows)
 from dsl.lowering.building.builder import MAX_TILE
 from dsl.lowering.ir.fold import constant_of
 from dsl.lowering.ir.function import Block, Value
-from dsl.lowering.ir.location import Loc, TileError, closest
+from dsl.lowering.ir.location import Loc, TileError
 from dsl.lowering.ir.types import DTYPES, I1, OPERAND_TYPES, DType
 from dsl.lowering.ops import OPS
 from dsl.text import tree as ast
@@ -27,24 +27,12 @@ from dsl.values.functions.matrix import mma_hint, multiply
 from dsl.values.host import Shaped
 from dsl.values.scope import Closure, Scope, library_closure, scope_of
 from dsl.values.table import Builtin
-from dsl.values.walk import NAMED_DIMS, NUMBERS, WORDS
+from dsl.values.walk import NUMBERS, WORDS
 
 STEPS_OF_CALL = 4
 MAX_MULTIPLIED = 16  # the greatest exponent computed by multiplications, each with an error of half a unit
+BITS = ("&", "|", "^")
 COUNTER = "as the counter of a loop"
-
-FOREIGN = {
-    "break": "a loop has no 'break': bound it, or use 'while'",
-    "continue": "a loop has no 'continue': put the rest of its body in an 'if'",
-    "pass": "a block holds at least one statement",
-    "len": NAMED_DIMS,
-    "threadIdx": "tiles are distributed over the threads: arange(N) counts their elements",
-    "blockIdx": "block(0)", "program_id": "block(0)", "num_programs": "grid(0)", "gridDim": "grid(0)",
-    "__syncthreads": "barrier(); the compiler puts those between reads and writes of tiles",
-    "float": "x.to(f32)", "int": "x.to(s32)",
-    "lambda": "a 'def' ahead of the kernel, or within it",
-}  # fmt: skip
-"""Names from other languages, and what to write instead of each."""
 
 
 class Tiles(Building):
@@ -102,8 +90,7 @@ class Tiles(Building):
             if where is COUNTER:
                 hint = "keep an iteration's under another name, which has a value before the loop"
             self.error("name", loc, f"'{name}' has no value here: it has one only {where}", hint)
-        known = FOREIGN.get(name) or closest(name, self.known_names())
-        self.error("name", loc, f"unknown {what} '{name}'", known)
+        super().unknown(what, name, loc)
 
     def unknown_member(self, root: str, dotted: str, loc: Loc) -> None:
         if root == "mma":
@@ -143,6 +130,8 @@ class Tiles(Building):
             self.error("type", loc, f"'@' multiplies tiles; this is {describe(number)}")
         if op == "*" and isinstance(left, Value) and isinstance(right, Value):
             self.check_elementwise(left.tile.shape, right.tile.shape, loc)
+        if op in BITS:
+            self.check_flags(op, left, right, loc)
         a, b = self.agree([left, right], loc)
         if op == "/":
             if not a.dtype.is_float:
@@ -159,6 +148,13 @@ class Tiles(Building):
         if is_product and any(x != y and 1 not in (x, y) for x, y in zip(a, b, strict=True)):
             message = f"shapes {list(a)} and {list(b)} do not go together"
             self.error("shape", loc, message, "'*' multiplies elements, '@' matrices")
+
+    def check_flags(self, op: str, left: Any, right: Any, loc: Loc) -> None:
+        """Raises TileError `type` for `flag & i < n`, which is (flag & i) < n."""
+        sides = [side.dtype for side in (left, right) if isinstance(side, Value)]
+        if len(sides) == 2 and (sides[0] is I1) != (sides[1] is I1):
+            hint = f"'{op}' binds more tightly than a comparison: (a < b) {op} (c < d)"
+            self.error("type", loc, f"operands of types {sides[0]} and {sides[1]}", hint)
 
     def power(self, left: Value | int | float | bool, right: Value | int | float | bool, loc: Loc) -> Binding:
         """Computes `left ** right`. If the exponent is a small constant integer, multiplications are built. Otherwise
@@ -318,6 +314,8 @@ class Tiles(Building):
             # call and not to a line of the library.
             given = " and ".join(map(describe, values))
             hint = error.hint if len(values) > 1 else "convert it with .to(f32)"
+            if any(isinstance(value, tuple) for value in values):
+                hint = "take one of its values: t[0]"
             raise TileError(error.code, self.at(loc), f"{closure.node.name} does not take {given}", hint) from None
         finally:
             self.in_library -= is_library

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, NoReturn
 from dsl.lowering.ir.location import Loc, TileError, closest
 from dsl.lowering.ir.types import DTYPES, DType
 from dsl.text import tree as ast
+from dsl.text.elsewhere import MODULES, instead_of
 from dsl.text.program import library_names
 from dsl.values import table
 from dsl.values.arithmetic import ConstantError, call, infix, prefix
@@ -175,7 +176,8 @@ class Walk:
         return found
 
     def unknown(self, what: str, name: str, loc: Loc) -> NoReturn:
-        self.error("name", loc, f"unknown {what} '{name}'", closest(name, self.known_names()))
+        hint = instead_of(name, named(self.home)) or closest(name, self.known_names())
+        self.error("name", loc, f"unknown {what} '{name}'", hint)
 
     def known_names(self) -> list[str]:
         return [*self.scope.all_names(), *WORDS, *DTYPES, *named(self.home)]
@@ -195,7 +197,9 @@ class Walk:
         return self.member(node, self.expr(node.value))
 
     def unknown_member(self, root: str, dotted: str, loc: Loc) -> None:
-        """Raises an error for an unknown function whose prefix is known, such as `shfl.` or `ref.`."""
+        """Raises an error for an unknown function whose prefix is known, such as `shfl.`, `ref.` or a module's."""
+        if root in MODULES:
+            self.error("name", loc, f"unknown name '{dotted}'", instead_of(dotted, named(self.home)))
         family = [name for name in named(self.home) if name.startswith(f"{root}.")]
         if family:
             what = "reference" if root == "ref" else "function"
@@ -515,7 +519,9 @@ class Walk:
         """Returns the call `range(…)` over which a loop iterates."""
         found = node.iterable
         if not (isinstance(found, ast.Call) and isinstance(found.function, ast.Name) and found.function.id == "range"):
-            self.error("syntax", found.loc, "a loop runs over range(stop) or range(start, stop[, step])")
+            dotted = ast.dotted(found.function) if isinstance(found, ast.Call) else None
+            hint = instead_of(dotted or "") if (dotted or "").endswith("static_range") else None
+            self.error("syntax", found.loc, "a loop runs over range(stop) or range(start, stop[, step])", hint)
         if found.keywords or not 1 <= len(found.args) <= 3:
             self.error("call", found.loc, "range takes 1 to 3 arguments")
         return found

@@ -225,6 +225,9 @@ class Builder:
         return TileType((), dtype)
 
 
+AXES_BEHIND = "axes pair from the last one on: [:, None] adds an axis behind, keepdims=true keeps that of a reduction"
+
+
 def broadcast_shapes(a: tuple[int, ...], b: tuple[int, ...], loc: Loc) -> tuple[int, ...]:
     if a == b or not b:
         return a
@@ -235,7 +238,8 @@ def broadcast_shapes(a: tuple[int, ...], b: tuple[int, ...], loc: Loc) -> tuple[
     out = []
     for x, y in zip(wide_a, wide_b, strict=True):
         if x != y and 1 not in (x, y):
-            raise TileError("shape", loc, f"shapes {list(a)} and {list(b)} do not go together")
+            hint = None if len(a) == len(b) else AXES_BEHIND
+            raise TileError("shape", loc, f"shapes {list(a)} and {list(b)} do not go together", hint)
         out.append(max(x, y))
     if prod(out) > MAX_TILE:
         raise TileError("limit", loc, f"a tile of {prod(out)} elements, {out}; the limit is {MAX_TILE}")

@@ -41,9 +41,16 @@ class SwizzlePin(Struct, frozen=True):
 
 
 WANTED = {
-    "lanes": "over all axes they make up a warp: [1, 32], [4, 8], …",
-    "warps": "over all axes they make up the block, whose 'warps' the schedule sets (4 unless it does)",
+    "lanes": "over all axes they make up a warp: {}, …",
+    "warps": "over all axes they make up the block, whose 'warps' the schedule sets (4 unless it does): {}, …",
 }
+
+
+def spread_over(count: int, rank: int) -> list[list[int]]:
+    """Returns two ways to spread lanes or warps over the axes of a tile: along the last axis, and along two axes."""
+    half = 1 << (count.bit_length() - 1) // 2
+    ways = [[1] * (rank - 1) + [count]]
+    return ways if rank < 2 or half == 1 else [*ways, [1] * (rank - 2) + [half, count // half]]
 
 
 def resolve_pin(pin: Pin, shape: tuple[int, ...], warps: int) -> Layout:
@@ -83,7 +90,8 @@ def resolve_pin(pin: Pin, shape: tuple[int, ...], warps: int) -> Layout:
         rows[key] = extents_of(pin, key, len(shape))
     for key, wanted in (("lanes", WARP), ("warps", warps)):
         if prod(rows[key]) != wanted:
-            raise fail(f"'{key}' multiply to {prod(rows[key])}; there are {wanted}", WANTED[key])
+            each = ", ".join(str(row) for row in spread_over(wanted, len(shape)))
+            raise fail(f"'{key}' multiply to {prod(rows[key])}; there are {wanted}", WANTED[key].format(each))
     for axis, extent in enumerate(rows["vector"]):
         if extent > shape[axis]:
             raise fail(f"a vector of {extent} along an axis of {shape[axis]} elements")

@@ -50,7 +50,9 @@ def product_of(op: Op, layout: Layout) -> Product:
     spread = product(instruction, layout, op.operands[0].tile.shape[-1])
     if spread is None:
         message = f"the result of a product by {instruction.shape} cannot have this layout: {layout}"
-        hint = "pin it as 'layout acc: warps [2, 4]'; the instruction says the rest"
+        bits, rank = len(layout.warp), len(op.result.tile.shape)
+        warps = [1] * (rank - 2) + [1 << bits // 2, 1 << bits - bits // 2]
+        hint = f"'layout {op.result.name or 'acc'}: warps {warps}': the instruction says the rest"
         raise TileError("layout", op.loc, message, hint)
     return spread
 

@@ -38,6 +38,9 @@ def _of_pins(function: Function, named: NamesThere) -> Iterator[TileError]:
             message = f"kernel '{function.name}' has no value '{name}' to lay out"
             tiles = {each for each in named.laid_out if each in named.tiles or each.endswith(".copy")}
             hint = closest(name, tiles) or listed("tiles", tiles)
+            if name in named.shared:
+                hint = f"'{name}' is a shared tile: 'swizzle {name}: …' places its elements in the banks"
+                hint += f", 'layout {name}.copy: …' the threads that copy" if f"{name}.copy" in named.laid_out else ""
             yield TileError("layout", pin.loc, message, hint)
 
 
@@ -45,7 +48,7 @@ def _of_instructions(function: Function, named: NamesThere) -> Iterator[TileErro
     for name, instruction in function.instructions.items():
         if name not in named.laid_out and is_void(function, name, instruction.loc):
             continue
-        if name not in named.matrices:
+        if name not in named.products:
             message = f"kernel '{function.name}' has no value '{name}' that is a product"
             hint = closest(name, named.products) or listed("products", named.products)
             yield TileError("name", instruction.loc, message, hint)

@@ -19,6 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from dsl.lowering.directives.slices import inside
+from dsl.lowering.directives.subjects import listed
 from dsl.lowering.ir.function import Function, Op, Value, in_line, walk
 from dsl.lowering.ir.location import TileError, closest
 from dsl.lowering.ir.plugins import Opening
@@ -53,7 +54,8 @@ def swizzle_shared(function: Function) -> None:
     names = {op.attrs["name"] for op in allocs}
     for name, pin in function.swizzles.items():
         if name not in names:
-            raise TileError("layout", pin.loc, f"the kernel has no shared tile '{name}'", closest(name, names))
+            hint = closest(name, names) or listed("shared tiles", names)
+            raise TileError("layout", pin.loc, f"the kernel has no shared tile '{name}'", hint)
     maps = SharedMaps(facts_of(function))
     accesses: defaultdict[Value, list[Op]] = defaultdict(list)
     for op in shared_accesses(walk(function.body)):

@@ -75,7 +75,8 @@ def _copy(b: Building, loc: Loc, to: Binding, source: Binding, mask: Binding = N
     # cp.async can mask only its source: it writes zeros for masked-off elements. It cannot skip writing bytes of the
     # shared tile.
     if place.mask is not None:
-        b.error("shape", loc, "the shared side of a copy must lie inside the tile")
+        hint = "an index of stages counts modulo them in shared s: T[ring N, …]; otherwise write i % N"
+        b.error("shape", loc, "the shared side of a copy must lie inside the tile", hint)
     join_masks(b, place, None, loc)
     joined = join_masks(b, origin, masked, loc)
     b.place(loc)

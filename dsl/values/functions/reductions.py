@@ -247,7 +247,8 @@ def _scan_tiles(
         b.error("shape", loc, f"{name} takes a tile")
     together(b, loc, name)
     if axis is None and rank > 1:
-        b.error("call", loc, f"{name} of a tile of rank {rank} needs axis=")
+        hint = f"{name}(t, axis=0), or another of its {rank} axes"
+        b.error("call", loc, f"{name} of a tile of rank {rank} needs axis=", hint)
     along = b.axis(0 if axis is None else axis, loc, rank)
     backwards = b.flag(reverse, loc, "reverse")
     region = combine_region(b, [b.ir.scalar_type(t.dtype) for t in tiles], combine)
@@ -278,7 +279,7 @@ def _running(each: Reduction, name: str) -> dict[str, Meaning]:
 
 for _row in REDUCTIONS:
     if _row.scan is not None:
-        row(f"{_row.scan}(tile, axis=, reverse=)", "the running reduction of that name", _row.takes,
+        row(f"{_row.scan}(tile, [axis=], reverse=)", "the running reduction of that name", _row.takes,
             **_running(_row, _row.scan))  # fmt: skip
-row("sort(x, axis=, reverse=)", "ascending, NaN last", "numbers",
+row("sort(x, [axis=], reverse=)", "ascending, NaN last", "numbers",
     arrays=lambda host, loc, x, **more: on_arrays.sort(host, loc, x, **more))  # fmt: skip

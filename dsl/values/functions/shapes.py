@@ -294,7 +294,7 @@ row(".T", "`x.T`: rows become columns", "any",
     tiles=_turned, arrays=lambda host, loc, x: on_arrays.turned(host, loc, x))  # fmt: skip
 row("stack(a, …, axis=)", "tiles of one shape along a new axis, by default the last", "any",
     tiles=_stack, arrays=lambda host, loc, *all, **axis: on_arrays.stack(host, loc, all, **axis))  # fmt: skip
-row("gather(x, index, axis=)", "the elements at indices along an axis, by default the last, modulo its extent", "any",
+row("gather(x, index, [axis=])", "the elements at indices along an axis, by default the last, modulo its extent", "any",
     tiles=_gather, arrays=lambda host, loc, x, index, axis=-1: on_arrays.gather(host, loc, x, index, axis))  # fmt: skip
 row("concatenate(a, …, axis=)", "joined along an axis", "any",
     arrays=lambda host, loc, *all, **axis: on_arrays.concatenate(host, loc, all, **axis))  # fmt: skip

@@ -28,6 +28,10 @@ kernel short(y: f32[n, n], x: f32[n, n]; N):
     grid n - 1
     y[block(0), 0 : N] = x[block(0), 0 : N]
 
+kernel narrow(y: f32[n, n], x: f32[n, n]):
+    grid n
+    y[block(0), 0 : 4] = x[block(0), 0 : 4]
+
 kernel greatest(y: f32[n], x: f32[n, n]; N):
     grid 1
     y[0 : N] = max(load(x[0 : N, 0 : N]), axis=1)
@@ -62,13 +66,14 @@ WRONG = [
     ("sums(v, x)", "v ~= sum(x, axis=1) within 1e-5", "what axis=0 gives where this line has axis=1"),
     ("sums(v, x)", "v ~= sum(x + 1.0, axis=1) within 1e-5", None),
     ("short(y, x)", "y == x", "let the grid reach all"),
+    ("narrow(y, x)", "y == x", "'assert COLS >= cols' checks it"),
     (
         "greatest(v, negative)",
         "v == max(negative, axis=1)",
         "'max' counts it: all is right with other=-inf in the load of",
     ),
     ("greatest(v, negative)", "v == max(negative, axis=0)", None),
-    ("least(w, positive)", "w == min(positive, axis=1)", "all is right with other=2147483647 in the load of line 19"),
+    ("least(w, positive)", "w == min(positive, axis=1)", "all is right with other=2147483647 in the load of line 23"),
 ]
 
 

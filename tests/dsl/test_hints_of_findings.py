@@ -171,3 +171,36 @@ def test_the_mend_is_that_of_the_fault(said: str, mend: str) -> None:
     finding = Finding(Kind(kind), said, last_writer=f"{GOES_ON} what another thread may write")
     error = located(FindingError(said, finding))
     assert error is not None and error.hint is not None and mend in error.hint
+
+
+SHARED = """\
+kernel k(y: f32[256], x: f32[256], bins: s32[256]):
+    grid 1
+    t = arange(256)
+    shared a: f32[8]
+    shared s: f32[256]
+    {lines}
+
+schedule lanes of k:
+    warps = 8
+    layout t: vector [1], lanes [32], warps [8]
+    barriers {barriers}
+"""
+IN_SHARED_MEMORY = {
+    "a statement of several threads": (["s = zeros(f32[256])", "s[bins[t]] += x[t]", "y[t] = s[t]"], "atomic_add(part"),
+    "an index beyond its tile": (
+        ["s[t] = x[t]", "if t % 32 == 31:", "    a[t // 32 + 1] = 1.0", "y[t] = s[t] + a[t // 32]"],
+        "--strict-bounds tells",
+    ),
+    "a tile that nobody filled": (["y[t] = s[t]"], "a shared tile begins unwritten"),
+    "no wait": (["copy(s, x[0 : 256])", "commit()", "wait(1)", "y[t] = s[t]"], "wait(0) none; then barrier()"),
+}
+
+
+@pytest.mark.parametrize("mistake", IN_SHARED_MEMORY)
+def test_a_mistake_in_shared_memory_has_a_mend(mistake: str, tmp_path: Path) -> None:
+    lines, mend = IN_SHARED_MEMORY[mistake]
+    barriers = "manual" if mistake == "no wait" else "automatic"
+    text = SHARED.format(lines="\n    ".join(lines), barriers=barriers)
+    arrays = np.zeros(256, np.float32), np.arange(256, dtype=np.float32), np.arange(256, dtype=np.int32) // 8
+    assert mend in told(text, tmp_path / "k.tile", *arrays)

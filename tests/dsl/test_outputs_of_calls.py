@@ -168,3 +168,13 @@ def test_python_knows_the_signature(sample: Any, rules: dsl.Module) -> None:
     assert linear.parameters["bias"].default is inspect.Parameter.empty  # a required parameter is behind it
     assert rules.twice.__doc__ == "twice(x)\n\nDoubles x where it lies." and rules.twice.__name__ == "twice"
     assert "Softmax and log-softmax" in (sample("softmax").softmax.__doc__ or "")
+
+
+def test_arrays_that_disagree_are_told_by_the_names_of_the_call() -> None:
+    text = "kernel k(y: T[n], x: T[n], w: T[n]; T in f16|f32):\n    grid 1\n    y[0 : 32] = x[0 : 32] + w[0 : 32]\n"
+    module, x = dsl.parse(text, device="emulator"), np.ones(32, np.float32)
+    with pytest.raises(dsl.TileError, match="'T' is f32 in 'x', and f16 in 'w'"):
+        module.k(x, x.astype(np.float16))
+    with pytest.raises(dsl.TileError, match="'n' is 32 in 'x', and 31 in 'w'"):
+        module.k(x, x[:31])
+    assert (module.k(x, x) == 2).all()

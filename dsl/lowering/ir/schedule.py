@@ -46,11 +46,14 @@ WANTED = {
 }
 
 
-def spread_over(count: int, rank: int) -> list[list[int]]:
-    """Returns two ways to spread lanes or warps over the axes of a tile: along the last axis, and along two axes."""
+def wanted(key: str, rank: int, count: int) -> str:
+    """Returns a hint with two ways to spread `count` lanes or warps over the axes of a tile: along the last axis, and
+    along two axes."""
     half = 1 << (count.bit_length() - 1) // 2
     ways = [[1] * (rank - 1) + [count]]
-    return ways if rank < 2 or half == 1 else [*ways, [1] * (rank - 2) + [half, count // half]]
+    if rank > 1 and half > 1:
+        ways.append([1] * (rank - 2) + [half, count // half])
+    return WANTED[key].format(", ".join(map(str, ways)))
 
 
 def resolve_pin(pin: Pin, shape: tuple[int, ...], warps: int) -> Layout:
@@ -88,10 +91,9 @@ def resolve_pin(pin: Pin, shape: tuple[int, ...], warps: int) -> Layout:
             hint = "layout v: vector [1, 4], lanes [1, 32], warps [4, 1]; a vector has 16 bytes: 4 of f32, 8 of f16"
             raise fail(f"a layout needs '{key}'", hint)
         rows[key] = extents_of(pin, key, len(shape))
-    for key, wanted in (("lanes", WARP), ("warps", warps)):
-        if prod(rows[key]) != wanted:
-            each = ", ".join(str(row) for row in spread_over(wanted, len(shape)))
-            raise fail(f"'{key}' multiply to {prod(rows[key])}; there are {wanted}", WANTED[key].format(each))
+    for key, count in (("lanes", WARP), ("warps", warps)):
+        if prod(rows[key]) != count:
+            raise fail(f"'{key}' multiply to {prod(rows[key])}; there are {count}", wanted(key, len(shape), count))
     for axis, extent in enumerate(rows["vector"]):
         if extent > shape[axis]:
             raise fail(f"a vector of {extent} along an axis of {shape[axis]} elements")

@@ -268,11 +268,11 @@ row("scan(f, tiles, [axis=], reverse=)", "running reduction by such a function",
 
 
 def _running(each: Reduction, name: str) -> dict[str, Meaning]:
-    def tiles(b: Building, loc: Loc, value: Binding, **more: Binding) -> Value:
-        return _scan_tiles(b, loc, [b.as_value(value, loc)], _by_operation(b, each.joins), name, **more)[0]
+    def tiles(b: Building, loc: Loc, value: Binding, *axis: Binding, **more: Binding) -> Value:
+        return _scan_tiles(b, loc, [b.as_value(value, loc)], _by_operation(b, each.joins), name, *axis, **more)[0]
 
-    def arrays(host: Host, loc: Loc, value: Any, **more: Any) -> Any:
-        return on_arrays.running(host, loc, value, name, getattr(np, each.ufunc), **more)
+    def arrays(host: Host, loc: Loc, value: Any, *axis: Any, **more: Any) -> Any:
+        return on_arrays.running(host, loc, value, name, getattr(np, each.ufunc), *axis, **more)
 
     return {"tiles": tiles, "arrays": arrays}
 
@@ -282,4 +282,4 @@ for _row in REDUCTIONS:
         row(f"{_row.scan}(tile, [axis=], reverse=)", "the running reduction of that name", _row.takes,
             **_running(_row, _row.scan))  # fmt: skip
 row("sort(x, [axis=], reverse=)", "ascending, NaN last", "numbers",
-    arrays=lambda host, loc, x, **more: on_arrays.sort(host, loc, x, **more))  # fmt: skip
+    arrays=lambda host, loc, x, *axis, **more: on_arrays.sort(host, loc, x, *axis, **more))  # fmt: skip

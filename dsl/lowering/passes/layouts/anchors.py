@@ -23,7 +23,7 @@ from dsl.lowering.hopper.warpgroup import (
 from dsl.lowering.ir.function import Function, Op, Value, in_line, subject_of, walk
 from dsl.lowering.ir.location import Loc, TileError
 from dsl.lowering.ir.plugins import Opening
-from dsl.lowering.ir.schedule import WANTED, Pin, extents_of, resolve_pin
+from dsl.lowering.ir.schedule import Pin, extents_of, resolve_pin, wanted
 from dsl.lowering.ir.targets import WARP, Target
 from dsl.lowering.ir.types import TileType
 from dsl.lowering.known.facts import Analysis
@@ -56,7 +56,7 @@ def said_of_product(pin: Pin, warps: int, rank: int) -> tuple[Split, Pair]:
     along, (*batch, near_m, near_n) = extents_of(pin, "warps", rank), extents_of(pin, "contiguous", rank)
     if prod(along) != warps:
         message = f"'warps' multiply to {prod(along)}; there are {warps}"
-        raise TileError("layout", pin.loc, message, WANTED["warps"])
+        raise TileError("layout", pin.loc, message, wanted("warps", rank, warps))
     if prod(batch) > 1:
         raise TileError("layout", pin.loc, "elements along a batch axis are not neighbours", "contiguous [1, 1, 2]")
     return along, (near_m, near_n)

@@ -48,7 +48,9 @@ def _of_instructions(function: Function, named: NamesThere) -> Iterator[TileErro
     for name, instruction in function.instructions.items():
         if name not in named.laid_out and is_void(function, name, instruction.loc):
             continue
-        if name not in named.products:
+        # A line of an imported part may name results of several kernels: instruction acc, part: wgmma.
+        is_imported = function.loc is None or instruction.loc.source is not function.loc.source
+        if name not in (named.matrices if is_imported and named.products else named.products):
             message = f"kernel '{function.name}' has no value '{name}' that is a product"
             hint = closest(name, named.products) or listed("products", named.products)
             yield TileError("name", instruction.loc, message, hint)

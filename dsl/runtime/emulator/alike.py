@@ -7,6 +7,8 @@ store together and store the same value. Any of these lanes may be the last to s
 Architecture"). Triton emits stores of the first kind to tell its warps what to run next. It emits stores of the second
 kind for the result of a reduction in a warp. The emulator reports all other unordered stores of two threads to one
 address as races.
+
+A store that adds to what it has loaded (`guesses.py`) is never harmless.
 """
 
 from __future__ import annotations

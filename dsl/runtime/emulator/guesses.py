@@ -11,6 +11,11 @@ A register that depends on the loaded value has one of three states on each path
 value) or STALE. It is stale if it depends on an old guess. A guess becomes old at the next compare-and-swap, at the
 next load, and if the address changes. If the compare-and-swap finds the guessed value in memory, the guess is right. On
 that path, the program may use the guess like the result of the compare-and-swap.
+
+`updates` finds stores that add to what the same thread has loaded from the same place, as `h[v] += 1` does. If several
+lanes of a warp do so at one place, all of them load the same and store the same, and all counts but one are lost. So
+such stores are no harmless races (`alike.py`). Updates that give the same when they are repeated (minimum, maximum,
+and, or) lose nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +23,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from .reader import PtxAddress, Register, Symbol
+from .reader import PtxAddress, Register, Symbol, Vector
 from .step import RegisterStep
 from .undefined_bits import name_of
 
@@ -26,6 +31,9 @@ COPY, COMPUTED, STALE = 1, 2, 3
 State = dict[str, int]  # state of each register that depends on the guess
 # A load whose opcode contains one of these words is no guess: it is strong, or read-only, or loads several words.
 STRONG = {"volatile", "relaxed", "acquire", "mmio", "nc", "v2", "v4", "v8"}
+
+ADDING = frozenset({"add", "sub", "mul", "mad", "fma", "xor", "shl"})
+"""Operations that give another result if they are repeated."""
 
 
 class Used(Exception):
@@ -70,7 +78,7 @@ class LoadedWords:
                     self.symbols[target] = source.name, getattr(source, "offset", 0)
 
     def of(self, step: RegisterStep) -> tuple[str, int, str] | None:
-        address = step.ins.operands[1]
+        address = step.ins.operands[0 if step.ins.opcode[0] == "st" else 1]
         if not isinstance(address, PtxAddress) or address.base is None:
             return None
         base, offset = self.symbols.get(address.base.name, (address.base.name, 0))
@@ -214,3 +222,43 @@ def joined(first: State, second: State) -> State:
             if kind == COMPUTED and (name in other or name not in mine):
                 found[name] = STALE
     return found
+
+
+def updates(segments: list[Any]) -> frozenset[int]:
+    """Returns the instruction numbers (`Site.number`) of the `st` instructions that store a sum or product of what the
+    same thread loaded from the same place."""
+    steps = [step for segment in segments for step in segment.steps]
+    words = LoadedWords(steps)
+    loads = {step.site.number: words.of(step) for step in steps if is_load(step)}
+    loaded = {word[:2] for word in loads.values() if word is not None}
+    definitions: dict[str, list[RegisterStep]] = {}
+    for step in steps:
+        for name in step.writes:
+            definitions.setdefault(name, []).append(step)
+    found = set()
+    for step in steps:
+        place = words.of(step) if step.ins.opcode[0] == "st" and len(step.ins.operands) > 1 else None
+        if place is None or place[:2] not in loaded:
+            continue
+        same = {number for number, word in loads.items() if word is not None and word[:2] == place[:2]}
+        if adds_to(step, same, definitions):
+            found.add(step.site.number)
+    return frozenset(found)
+
+
+def adds_to(store: RegisterStep, loads: set[int], definitions: dict[str, list[RegisterStep]]) -> bool:
+    """Whether an operand of a store is computed from the result of one of `loads` by an operation of ADDING."""
+    source = store.ins.operands[1]
+    items = source.items if isinstance(source, Vector) else (source,)
+    work = [(item.name, False) for item in items if isinstance(item, Register)]
+    seen = set(work)
+    while work:
+        name, added = work.pop()
+        for step in definitions.get(name, ()):
+            if step.site.number in loads and added:
+                return True
+            adds = added or step.ins.opcode[0] in ADDING
+            new = {(each, adds) for each in step.uses} - seen
+            seen |= new
+            work += new
+    return False

@@ -17,7 +17,7 @@ from .code import PACKED, REGISTER_BYTES, REGISTER_DTYPE, BarrierOperands, Code,
 from .counters import Counters
 from .findings import Location, PtxError
 from .forward import may_wait
-from .guesses import guesses
+from .guesses import guesses, updates
 from .inlining import Inliner
 from .instructions import build
 from .instructions.registry import merged_by_guard, restricted_by_guard, row_of
@@ -169,6 +169,7 @@ class EmulatedProgram:
         self.slot_bytes: list[int] = []
         check_sums(self.segments, self.start)
         self.guesses, self.constant_stores = guesses(self.segments), constant_stores(self.segments)
+        self.updates = updates(self.segments)
         self.divisions = divisions
         self.divides = any(map(is_division, (step for each in self.segments for step in each.steps)))
         self.undefined = Undefined(self.segments, self.start, self.code, divisions)

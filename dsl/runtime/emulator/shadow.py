@@ -536,7 +536,8 @@ class Shadow:
                 lost = again != column
                 if lost.any():
                     lanes = np.nonzero(lost)[0]
-                    alike = None if values is None else as_the_last(place.index, values, g.index() >> 5)[lanes]
+                    is_known = values is not None and site.number not in g.launch.program.updates
+                    alike = None if not is_known else as_the_last(place.index, values, g.index() >> 5)[lanes]
                     self.conflict(kind, kind, again[lost], lanes, g, site, alike)
             return
         old = place.take(record, self.granule)

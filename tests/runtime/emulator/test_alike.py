@@ -32,6 +32,23 @@ RACES = {
 }
 
 
+# Register 11 is 4 or 5 in all 32 lanes of the first warp, which store it at one place.
+CLEARED = "@%p2 st.shared.u32 [%r2], 4;\nbar.sync 0;\nld.shared.u32 %r10, [%r2];\nbar.sync 0;\n"
+UPDATES = {"add.u32 %r11, %r10, 1": True, "max.u32 %r11, %r10, 5": False, "or.b32 %r11, %r10, 1": False}
+
+
+@pytest.mark.parametrize("update", UPDATES)
+def test_equal_lanes_that_add_to_what_they_loaded_lose_counts(update: str) -> None:
+    body = f"setp.eq.u32 %p2, %r0, 0;\n{CLEARED}{update};\n@%p1 st.shared.u32 [%r2], %r11;\n{READ}"
+    if UPDATES[update]:
+        with pytest.raises(EmulatorError) as caught:
+            run(body)
+        assert caught.value.finding.kind == Kind.RACE and "both write the same" not in caught.value.finding.message
+    else:
+        result, y = run(body)
+        assert [note.kind for note in result.notes] == [Kind.RACE] and (y[:64] == 5).all()
+
+
 @pytest.mark.parametrize("name", NOTES)
 def test_what_is_noted(name: str) -> None:
     result, y = run(NOTES[name])

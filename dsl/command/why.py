@@ -119,7 +119,8 @@ def show_kernel(record: dict[str, Any], in_full: bool) -> None:
 
     rows = record["choices"]
     spilled = f"; it spills {record['spills']:,} bytes a thread" if record.get("spills") else ""
-    click.echo(f"{record['kernel']}: {len(rows)} of {record['made']} choices{spilled}")
+    others = "" if rows else "; --all lists those whose options cost the same"
+    click.echo(f"{record['kernel']}: {len(rows)} of {record['made']} choices{spilled}{others}")
     cells = []
     for row in rows:
         label = row["key"] + (f" ×{len(row['keys'])}" if len(row["keys"]) > 1 else "")

@@ -50,7 +50,9 @@ def _of_instructions(function: Function, named: NamesThere) -> Iterator[TileErro
             continue
         # A line of an imported part may name results of several kernels: instruction acc, part: wgmma.
         is_imported = function.loc is None or instruction.loc.source is not function.loc.source
-        if name not in (named.matrices if is_imported and named.products else named.products):
+        # Constants may have removed the branch with the product, so that the name has another value.
+        others = is_imported or name in function.in_branches
+        if name not in (named.matrices if others and named.products else named.products):
             message = f"kernel '{function.name}' has no value '{name}' that is a product"
             hint = closest(name, named.products) or listed("products", named.products)
             yield TileError("name", instruction.loc, message, hint)

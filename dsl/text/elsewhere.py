@@ -71,6 +71,7 @@ PYTHON = {
     "break": "a loop has no 'break': bound it, or use 'while'",
     "continue": "a loop has no 'continue': put the rest of its body in an 'if'",
     "pass": "a block holds at least one statement",
+    "lambda": "a 'def' ahead of the kernel, or within it",
     "len": "dims are named: x: f32[n] has n elements",
     "float": "x.to(f32); the literals inf and -inf need nothing",
     "int": "x.to(s32)",

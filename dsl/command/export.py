@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -109,7 +108,7 @@ def planners_of(
     tuned = None if asked.device is None or path is None else usable(tuned_path(path))
     for number, text in enumerate(asked.calls or [""]):
         values = [*asked.values, *(each.strip() for each in text.split(",") if each.strip())]
-        launch = as_passed(program, launch_of(program, name, asked.example, values))
+        launch = passed(program, launch_of(program, name, asked.example, values))
         for place, arch in enumerate(targets):
             try:
                 planner = planner_of(program, launch, arch, asked.schedule, asked.device, tuned)
@@ -119,25 +118,12 @@ def planners_of(
             yield planner, place, number
 
 
-def as_passed(program: Program, launch: LaunchFacts) -> LaunchFacts:
-    """Returns the launch with the numbers that a call from C passes: those of floats are rounded to their types. So the
-    dispatch decides about the same numbers."""
+def passed(program: Program, launch: LaunchFacts) -> LaunchFacts:
+    """Returns the launch with the numbers that a call from C passes."""
     from dsl.calls.called import Called
-    from dsl.calls.signature import parameter_of
-    from dsl.runtime.dtypes import DTYPES, in_type
+    from dsl.export.model import as_passed
 
-    called = program.once(Called, launch.line.name)
-    types = {name: dtype.name for name, dtype in called.bind_names(launch.arguments)[1].items()}
-    arguments = dict(launch.arguments)
-    for name, value in arguments.items():
-        parameter = parameter_of(called, name)
-        dtype = types.get(parameter.type or "", parameter.type)
-        if parameter.kind == "array" or dtype not in DTYPES or value is None:
-            continue
-        with suppress(OverflowError):  # the launch refuses the number
-            is_table = isinstance(value, tuple | list)
-            arguments[name] = tuple(in_type(dtype, each) for each in value) if is_table else in_type(dtype, value)
-    return replace(launch, arguments=arguments)
+    return replace(launch, arguments=as_passed(program.once(Called, launch.line.name), launch.arguments))
 
 
 def launch_of(program: Program, name: str, example: str | None, values: Sequence[str]) -> LaunchFacts:

@@ -4,7 +4,9 @@ is planned and compiled as `dsl run` would do it."""
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
@@ -12,10 +14,13 @@ from msgspec.structs import replace
 
 from dsl.calls.called import Called
 from dsl.calls.plan import FromCall, Step, Workspace
+from dsl.calls.signature import parameter_of
 from dsl.export.decided import CallCondition, decisions
 from dsl.kernels.compile import compile_variant, import_generator
 from dsl.kernels.launch_header import file_name
+from dsl.kernels.request import Request
 from dsl.lowering.ir.location import TileError
+from dsl.runtime.dtypes import DTYPES, in_type
 from dsl.runtime.header import Header, HeaderTable, HeaderTensor, Scalar, write
 from dsl.text.program import Program
 from dsl.values.facts import ArrayFacts
@@ -42,6 +47,7 @@ FUNCTIONS = frozenset(
     )
 )
 """Functions of C's library that exported files see. No exported function may have such a name."""
+Compiles = Callable[[Request], tuple[Header, str]]
 PTX_FILE = re.compile(r'^(\s*\.file\s+\d+\s+)"([^"]*)"', re.M)
 
 
@@ -137,12 +143,38 @@ def without_paths(header: Header, body: str) -> str:
     return write(replace(header, requires=requires)) + body
 
 
+def as_passed(called: Called, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the arguments with the numbers that a call from C passes: those of floats are rounded to their types. So
+    the dispatch decides about the same numbers."""
+    types = {name: dtype.name for name, dtype in called.bind_names(arguments)[1].items()}
+    passed = dict(arguments)
+    for name, value in passed.items():
+        parameter = parameter_of(called, name)
+        dtype = types.get(parameter.type or "", parameter.type)
+        if parameter.kind == "array" or dtype not in DTYPES or value is None:
+            continue
+        with suppress(OverflowError):  # the launch refuses the number
+            is_table = isinstance(value, tuple | list)
+            passed[name] = tuple(in_type(dtype, each) for each in value) if is_table else in_type(dtype, value)
+    return passed
+
+
+def compiled_anew(program: Program, request: Request) -> tuple[Header, str]:
+    """Compiles a variant. Returns its header, and its PTX without one."""
+    import_generator()
+    compiled = compile_variant(program, request)
+    return compiled.header, compiled.body
+
+
 class Exporter:
     """Plans and compiles the calls of one function. `planner_of_call(arguments of --call, arch)` makes the planner of a
-    call."""
+    call. `compiles` returns the header of a request's variant, and its PTX without a header."""
 
-    def __init__(self, program: Program, name: str, exported: str, targets: Sequence[str]):
+    def __init__(
+        self, program: Program, name: str, exported: str, targets: Sequence[str], compiles: Compiles | None = None
+    ):
         self.program, self.called = program, program.once(Called, name)
+        self.compiles = compiles or partial(compiled_anew, program)
         self.targets, self.exported = targets, exported
         self.codes: list[ExportedCode] = []
         self.calls: list[ExportedCall] = []
@@ -158,9 +190,8 @@ class Exporter:
         self.calls.append(ExportedCall(given, dims, steps, codes, conditions, target, number))
 
     def code(self, step: Step, target: int) -> int:
-        import_generator()
-        compiled = compile_variant(self.program, step.request)
-        made = ExportedCode(compiled.header, without_paths(compiled.header, compiled.body), target)
+        header, body = self.compiles(step.request)
+        made = ExportedCode(header, without_paths(header, body), target)
         if made not in self.codes:
             self.codes.append(made)
         return self.codes.index(made)

@@ -4,7 +4,7 @@ file."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -403,13 +403,19 @@ def program_text(function: ExportedFunction) -> str:
     places = [f"offsetof({function.name}_args, {each.field}), {int(each.read)}, {int(each.written)}" for each in arrays]
     fields = ", ".join(f"{{{c_string(each.name)}, {at}}}" for each, at in zip(arrays, places, strict=True))
     text = (Path(__file__).parent / "program.c").read_text()
-    text = text.replace("ARRAYS", fields).replace("ROWS", ",\n".join(_row(function, call) for call in calls))
+    text = text.replace("ARRAYS", fields).replace("ROWS", ",\n".join(arguments_of(function, call) for call in calls))
     bytes_of = ",\n".join(f"    {{{', '.join(_bytes(each, call) for each in arrays)}}}" for call in calls)
     text = text.replace("BYTES", bytes_of).replace("COUNT", str(len(arrays)))
-    for part, is_kept in (("WORKSPACE", function.has_workspace), ("RECORD", function.has_records)):
+    text = with_parts(text, {"WORKSPACE": function.has_workspace, "RECORD": function.has_records})
+    return text.replace("NAME", function.name)
+
+
+def with_parts(text: str, parts: Mapping[str, bool]) -> str:
+    """Returns a text with those of its parts, from `// PART BEGIN` to `// PART END`, that are wanted."""
+    for part, is_kept in parts.items():
         kept = r"\1" if is_kept else ""
         text = re.sub(rf"^ *// {part} BEGIN\n(.*?)^ *// {part} END\n", kept, text, flags=re.S | re.M)
-    return text.replace("NAME", function.name)
+    return text
 
 
 def _bytes(array: Any, call: ExportedCall) -> str:
@@ -418,7 +424,8 @@ def _bytes(array: Any, call: ExportedCall) -> str:
     return str(max(1, element_count(facts) * DTYPES[array.dtype].bytes)) if isinstance(facts, ArrayFacts) else "0"
 
 
-def _row(function: ExportedFunction, call: ExportedCall) -> str:
+def arguments_of(function: ExportedFunction, call: ExportedCall) -> str:
+    """Returns the arguments of a call but for arrays, as an initialiser."""
     fields = [f".{field} = {call_dim(function, call, key)}" for key, field in function.dims.items()]
     for array in function.arrays.values():
         facts = call.arguments[array.name]

@@ -1,4 +1,5 @@
-"""The launch of a function of JAX: at once on arrays with memory, and by a callback of the host on what JAX traces."""
+"""The launch of a function of JAX: at once on arrays with memory. What JAX traces is launched by a foreign function of
+XLA, or by a callback of the host."""
 
 from __future__ import annotations
 
@@ -8,7 +9,12 @@ from typing import Any
 
 import jax
 import numpy
+from msgspec import Struct
 
+from dsl import TileError
+from dsl.calls.plan import Output
+from dsl.jax.foreign import ForeignCall, foreign_call
+from dsl.jax.library import NoForeignCall
 from dsl.operators.folding import check_rank, is_folded, not_mapped
 from dsl.operators.spec import OperatorSpec
 from dsl.runtime import finish_like
@@ -21,19 +27,19 @@ _turn = Lock()
 
 
 def launched(
-    spec: OperatorSpec, names: Sequence[str], plain: Mapping[str, Any], dim: str | None
+    spec: OperatorSpec, names: Sequence[str], plain: Mapping[str, Any], dim: str | None, asked: str | None
 ) -> Callable[..., tuple[Any, ...]]:
     """Returns the launch as a function of the inputs `names`: arrays, and numbers that JAX traces. `plain` holds the
     other inputs. `dim` is the dim into which `jax.vmap` folds its axis; without one, it launches once for each
-    element."""
+    element. `asked` is the way that the user asks for, or None."""
 
-    def through_host(*operands: Any) -> tuple[Any, ...]:
-        return by_callback(spec, names, plain, operands)
+    def staged(*operands: Any) -> tuple[Any, ...]:
+        return by_way(spec, names, plain, operands, asked)
 
-    traced = through_host if dim is None else folding(spec, names, dim, through_host)
+    traced = staged if dim is None else folding(spec, names, dim, staged)
 
     def launch(*operands: Any) -> tuple[Any, ...]:
-        if any(isinstance(x, jax.core.Tracer) for x in operands):
+        if asked == "ffi" or any(isinstance(x, jax.core.Tracer) for x in operands):
             return tuple(traced(*operands))
         return at_once(spec, {**plain, **dict(zip(names, operands, strict=True))})
 
@@ -52,10 +58,17 @@ def at_once(spec: OperatorSpec, given: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(finish_like(like, y) for y in results)
 
 
-def by_callback(
+class JaxWay(Struct, frozen=True):
+    """The way by which XLA launches a call: `ffi` or `callback`, and why it is not `ffi`."""
+
+    name: str
+    why: str = ""
+
+
+def outputs_of(
     spec: OperatorSpec, names: Sequence[str], plain: Mapping[str, Any], operands: Sequence[Any]
-) -> tuple[Any, ...]:
-    """Puts a launch into the computation that JAX traces. It gets copies of the arrays in the memory of the host."""
+) -> list[Output]:
+    """Returns the outputs of a call that JAX traces. Raises the call's own errors."""
     shapes = {
         name: x if spec.parameter(name).kind == "array" else UNKNOWN for name, x in zip(names, operands, strict=True)
     }
@@ -63,6 +76,53 @@ def by_callback(
     outputs = spec.made(given)
     with _turn:  # a mistake in a kernel is an error of the trace: that of a callback is buried in XLA's
         spec.traced(given, outputs)
+    return outputs
+
+
+def way_of(
+    spec: OperatorSpec, names: Sequence[str], plain: Mapping[str, Any], operands: Sequence[Any], asked: str | None
+) -> tuple[JaxWay, ForeignCall | None]:
+    """Decides by which way XLA launches a call. Raises TileError if the user asks for another one."""
+    if asked == "callback":
+        return JaxWay("callback", "way='callback' asks for it"), None
+    outputs = outputs_of(spec, names, plain, operands)
+    try:
+        return JaxWay("ffi"), foreign_call(spec, plain, dict(zip(names, operands, strict=True)), outputs)
+    except NoForeignCall as error:
+        why = str(error)
+    if asked == "ffi":
+        message = f"{spec.name} cannot be a foreign function of XLA: {why}"
+        raise TileError("call", None, message, "way='callback', or no way=, goes through the host")
+    return JaxWay("callback", why), None
+
+
+def by_way(
+    spec: OperatorSpec, names: Sequence[str], plain: Mapping[str, Any], operands: Sequence[Any], asked: str | None
+) -> tuple[Any, ...]:
+    """Puts a launch into the computation that JAX traces."""
+    _, call = way_of(spec, names, plain, operands, asked)
+
+    def host(*operands: Any) -> tuple[Any, ...]:
+        return by_callback(spec, names, plain, operands)
+
+    if call is None:
+        return host(*operands)
+
+    def foreign(*operands: Any) -> tuple[Any, ...]:
+        return call(dict(zip(names, operands, strict=True)))
+
+    if asked == "ffi":
+        return foreign(*operands)
+    # Where it runs is known when JAX lowers it: a computation may be for the CPU on a machine with a GPU.
+    return tuple(jax.lax.platform_dependent(*operands, default=host, **{call.platform: foreign}))
+
+
+def by_callback(
+    spec: OperatorSpec, names: Sequence[str], plain: Mapping[str, Any], operands: Sequence[Any]
+) -> tuple[Any, ...]:
+    """Puts a callback of the host into the computation that JAX traces. It gets copies of the arrays in the memory of
+    the host."""
+    outputs = outputs_of(spec, names, plain, operands)
     results = tuple(jax.ShapeDtypeStruct(each.shape, numpy_dtype(each.dtype)) for each in outputs)
 
     def host(*operands: Any) -> tuple[Any, ...]:
@@ -79,10 +139,10 @@ def by_callback(
 
 
 def folding(
-    spec: OperatorSpec, names: Sequence[str], dim: str, through_host: Callable[..., tuple[Any, ...]]
+    spec: OperatorSpec, names: Sequence[str], dim: str, staged: Callable[..., tuple[Any, ...]]
 ) -> Callable[..., tuple[Any, ...]]:
     """Returns the launch with a rule for `jax.vmap`, which folds its axis into `dim`, the first one of arrays."""
-    mapped = jax.custom_batching.custom_vmap(through_host)
+    mapped = jax.custom_batching.custom_vmap(staged)
 
     @mapped.def_vmap
     def folded(size: int, batched: Sequence[bool], *operands: Any) -> tuple[tuple[Any, ...], tuple[bool, ...]]:

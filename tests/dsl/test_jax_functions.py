@@ -6,7 +6,7 @@ import copy
 import re
 import subprocess
 import sys
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +30,8 @@ def load(name: str, device: str) -> dsl.Module:
 
 
 @cache
-def functions(device: str) -> dict[str, Function]:
-    op, norm = dsl.jax.op, load("layer_norm", device)
+def functions(device: str, way: str | None = None) -> dict[str, Function]:
+    op, norm = partial(dsl.jax.op, way=way), load("layer_norm", device)
     softmax, backward = load("softmax", device).softmax, load("softmax_backward", device).softmax_backward
     product = op(load("matmul", device).matmul, backward=lambda dc, a, b: (product(dc, b.T), product(a.T, dc)))
     return {

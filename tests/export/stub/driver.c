@@ -1,6 +1,7 @@
 /* A driver that launches nothing. It writes what it is asked for to the file STUB_LOG, a line each. Device memory is
    that of the host. STUB_DEVICE is the compute capability (90), STUB_SIZES the bytes of each kernel's arguments
-   ("entry:8,8,4;entry:8"), STUB_WIDTH the cluster that functions state, STUB_NO_CUBIN refuses machine code. */
+   ("entry:8,8,4;entry:8"), STUB_WIDTH the cluster that functions state, STUB_NO_CUBIN refuses machine code. STUB_HOOK is
+   the address of a function that runs a launch: it gets the code, the entry and the arguments. */
 
 #include "cuda.h"
 
@@ -9,6 +10,8 @@
 #include <string.h>
 
 static char names[64][256];
+static const void *images[64]; /* the code of each function */
+static const void *last_image;
 static int known;
 
 static FILE *begin(const char *what)
@@ -76,6 +79,28 @@ CUresult cuCtxSetCurrent(CUcontext context)
     return CUDA_SUCCESS;
 }
 
+CUresult cuCtxPushCurrent(CUcontext context)
+{
+    FILE *file = begin("push ");
+    fprintf(file, "%llu", (unsigned long long)(uintptr_t)context);
+    end(file);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuCtxPopCurrent(CUcontext *context)
+{
+    *context = NULL;
+    end(begin("pop"));
+    return CUDA_SUCCESS;
+}
+
+/* The context of a stream has the same number. */
+CUresult cuStreamGetCtx(CUstream stream, CUcontext *context)
+{
+    *context = (CUcontext)stream;
+    return stream == NULL ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
 CUresult cuCtxGetDevice(CUdevice *device)
 {
     *device = 0;
@@ -104,6 +129,7 @@ CUresult cuModuleLoadData(CUmodule *module, const void *image)
     if (getenv("STUB_NO_CUBIN") != NULL)
         return CUDA_ERROR_NO_BINARY_FOR_GPU;
     end(begin(memcmp(image, "\177ELF", 4) == 0 ? "cubin" : "no image"));
+    last_image = image;
     *module = (CUmodule)(uintptr_t)1;
     return CUDA_SUCCESS;
 }
@@ -117,6 +143,7 @@ CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int co
             fprintf(file, " registers %d", (int)(uintptr_t)values[i]);
     fprintf(file, " %s", strstr(image, ".version") == NULL || strstr(image, "//dsl") != NULL ? "wrong" : "right");
     end(file);
+    last_image = image;
     *module = (CUmodule)(uintptr_t)1;
     return CUDA_SUCCESS;
 }
@@ -132,6 +159,7 @@ CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *
 {
     (void)module;
     snprintf(names[known], sizeof names[known], "%s", name);
+    images[known] = last_image;
     *function = (CUfunction)names[known++];
     return CUDA_SUCCESS;
 }
@@ -229,6 +257,20 @@ static void write_arguments(FILE *file, const char *entry, void **arguments)
     }
 }
 
+static void run(CUfunction function, void **arguments)
+{
+    const char *address = getenv("STUB_HOOK");
+    const char *name = (const char *)function;
+    union {
+        unsigned long long number;
+        void (*hook)(const void *, const char *, void **);
+    } found;
+    if (address == NULL)
+        return;
+    found.number = strtoull(address, NULL, 10);
+    found.hook(images[(name - names[0]) / (long)sizeof names[0]], name, arguments);
+}
+
 CUresult cuLaunchKernel(CUfunction function, unsigned int x, unsigned int y, unsigned int z, unsigned int threads_x,
                         unsigned int threads_y, unsigned int threads_z, unsigned int shared, CUstream stream,
                         void **arguments, void **extra)
@@ -239,6 +281,7 @@ CUresult cuLaunchKernel(CUfunction function, unsigned int x, unsigned int y, uns
             shared, stream != NULL);
     write_arguments(file, (const char *)function, arguments);
     end(file);
+    run(function, arguments);
     return CUDA_SUCCESS;
 }
 
@@ -259,6 +302,7 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction function, voi
             config->hStream != NULL, cluster, overlaps);
     write_arguments(file, (const char *)function, arguments);
     end(file);
+    run(function, arguments);
     return CUDA_SUCCESS;
 }
 

@@ -22,7 +22,7 @@ from dsl.calls.arguments import class_of, facts_of, shape_facts
 from dsl.calls.plan import Output
 from dsl.export.launches import C_TYPES
 from dsl.export.model import ExportedArray, ExportedFunction, ExportedNumber, as_passed
-from dsl.jax.library import ForeignPlatform, NoForeignCall, build, cuda_platform, load, toolchain
+from dsl.jax.library import FailedForeignCall, ForeignPlatform, NoForeignCall, build, cuda_platform, load, toolchain
 from dsl.operators.spec import OperatorSpec
 from dsl.runtime.dtypes import DTYPES, converter, numpy_dtype
 from dsl.runtime.store import key_of
@@ -99,7 +99,7 @@ def foreign_call(
     given = dict.fromkeys(spec.function.params) | {**spec.fixed, **plain, **traced}
     for name in traced:
         if spec.parameter(name).kind != "array":
-            raise NoForeignCall(f"'{name}' is traced: its value is in device memory, and a launch needs it on the host")
+            raise NoForeignCall(f"'{name}' is traced, so its value is on the device, and a launch needs it on the host")
     for name, value in given.items():
         if hasattr(value, "dtype") and hasattr(value, "shape") and not isinstance(value, jax.Array | numpy.ndarray):
             raise NoForeignCall(f"'{name}' is fixed to an array that is neither JAX's nor numpy's")
@@ -222,7 +222,7 @@ def prepared(
     place: ForeignPlatform, target: str, library: ForeignLibrary, numbers: numpy.ndarray[Any, Any]
 ) -> tuple[int, ...]:
     """Loads a library and registers its handler, unless this process has done it. Returns the bytes of the outputs that
-    are scratch memory. Raises NoForeignCall if the kernels do not load, or do not take the call."""
+    are scratch memory. Raises FailedForeignCall if the kernels do not load, or do not take the call."""
     with _turn:
         if target not in _loaded:
             loaded = load(place, library.code)
@@ -234,5 +234,5 @@ def prepared(
     with place.enter():
         code = _loaded[target].dsl_xla_prepare(numbers.ctypes.data_as(ctypes.c_void_p), sizes, text, MOST_TEXT)
     if code:
-        raise NoForeignCall(f"the driver refuses the call: {text.value.decode(errors='replace')}")
+        raise FailedForeignCall(f"the driver refuses the call: {text.value.decode(errors='replace')}")
     return tuple(size + SCRATCH for size in sizes) if library.has_workspace else ()

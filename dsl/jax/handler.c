@@ -93,7 +93,7 @@ static XLA_FFI_Error *dsl_xla_describe(const XLA_FFI_CallFrame *frame)
 {
     XLA_FFI_Metadata *metadata = ((XLA_FFI_Metadata_Extension *)frame->extension_start)->metadata;
     if (metadata->struct_size < XLA_FFI_Metadata_STRUCT_SIZE)
-        return dsl_xla_refuse(frame->api, XLA_FFI_Error_Code_UNIMPLEMENTED, "XLA's interface is older than the handler's");
+        return dsl_xla_refuse(frame->api, XLA_FFI_Error_Code_UNIMPLEMENTED, "XLA is older than the handler");
     metadata->api_version.struct_size = XLA_FFI_Api_Version_STRUCT_SIZE;
     metadata->api_version.extension_start = NULL;
     metadata->api_version.major_version = XLA_FFI_API_MAJOR;

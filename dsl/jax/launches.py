@@ -3,6 +3,7 @@ XLA, or by a callback of the host."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 from typing import Any
@@ -14,7 +15,7 @@ from msgspec import Struct
 from dsl import TileError
 from dsl.calls.plan import Output
 from dsl.jax.foreign import ForeignCall, foreign_call
-from dsl.jax.library import NoForeignCall
+from dsl.jax.library import FailedForeignCall, NoForeignCall
 from dsl.operators.folding import check_rank, is_folded, not_mapped
 from dsl.operators.spec import OperatorSpec
 from dsl.runtime import finish_like
@@ -89,10 +90,12 @@ def way_of(
     try:
         return JaxWay("ffi"), foreign_call(spec, plain, dict(zip(names, operands, strict=True)), outputs)
     except NoForeignCall as error:
-        why = str(error)
+        why, failed = str(error), isinstance(error, FailedForeignCall)
     if asked == "ffi":
         message = f"{spec.name} cannot be a foreign function of XLA: {why}"
         raise TileError("call", None, message, "way='callback', or no way=, goes through the host")
+    if failed:  # the way through the host is slow, so a broken tool must not go unnoticed
+        warnings.warn(f"{spec.name} goes through the host: {why}", RuntimeWarning, stacklevel=2)
     return JaxWay("callback", why), None
 
 

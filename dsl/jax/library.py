@@ -33,6 +33,10 @@ class NoForeignCall(Exception):
     """Why a call cannot go through XLA's foreign functions (FFI)."""
 
 
+class FailedForeignCall(NoForeignCall):
+    """A call could go through XLA's foreign functions, but a tool of this machine fails."""
+
+
 class ForeignPlatform(Struct, frozen=True):
     """A platform of XLA on which calls go through its foreign functions.
 
@@ -129,7 +133,7 @@ def toolchain(platform: ForeignPlatform) -> str:
 
 
 def build(platform: ForeignPlatform, texts: Mapping[str, str], main: str, flags: tuple[str, ...] = ()) -> bytes:
-    """Compiles the file `main` of some texts, and returns the library. Raises NoForeignCall if the compiler fails."""
+    """Compiles the file `main` of some texts to a library. Raises FailedForeignCall if the compiler fails."""
     with tempfile.TemporaryDirectory(prefix="dsl-jax-") as folder:
         for name, text in texts.items():
             Path(folder, name).write_text(text)
@@ -140,14 +144,15 @@ def build(platform: ForeignPlatform, texts: Mapping[str, str], main: str, flags:
         try:
             done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=TIME_LIMIT)
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise NoForeignCall(f"the C compiler does not run: {error}") from None
+            raise FailedForeignCall(f"the C compiler does not run: {error}") from None
         if done.returncode:
-            raise NoForeignCall(f"the C compiler fails: {done.stderr.strip()[:1000]}")
+            raise FailedForeignCall(f"the C compiler fails: {done.stderr.strip()[:1000]}")
         return library.read_bytes()
 
 
 def load(platform: ForeignPlatform, library: bytes) -> ctypes.CDLL:
-    """Loads a library into this process. Raises NoForeignCall if the system refuses it."""
+    """Loads a library into this process. Raises FailedForeignCall if the system refuses
+    it."""
     with tempfile.TemporaryDirectory(prefix="dsl-jax-") as folder:  # of this user alone; a loaded file may be removed
         path = Path(folder, "library.so")
         path.write_bytes(library)
@@ -155,4 +160,4 @@ def load(platform: ForeignPlatform, library: bytes) -> ctypes.CDLL:
             platform.load()
             return ctypes.CDLL(str(path))
         except OSError as error:
-            raise NoForeignCall(f"the library of the call does not load: {error}") from None
+            raise FailedForeignCall(f"the library of the call does not load: {error}") from None

@@ -1,7 +1,8 @@
 """The compile cache on disk: a folder of entries that many processes read and write at once.
 
-An entry is data, never code: PTX text, machine code for a GPU, and records that `msgspec` decodes to the types that the
-reader names. Nothing is unpickled, and no entry decides what Python code runs.
+An entry is PTX text, or a record that `msgspec` decodes to the type that the reader names. Nothing is unpickled, and no
+entry decides what Python code runs. A record may hold a library of the host, which launches kernels for XLA
+(`dsl/jax`).
 
 A writer writes a temporary file and renames it, so a reader sees a whole entry or none, also where writers are killed.
 There are no locks. An entry begins with a digest of its name and its content. If the digest does not match, the entry

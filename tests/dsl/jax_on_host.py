@@ -9,6 +9,7 @@ import shutil
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -35,11 +36,24 @@ NUMBER = "//function "
 needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
 
 
+def real_headers() -> Path | None:
+    """The folder with NVIDIA's cuda.h, if it is installed."""
+    found = find_spec("nvidia")
+    folders = (found.submodule_search_locations or ()) if found else ()
+    known = (Path(folder) / "cu13" / "include" for folder in folders)
+    return next((folder for folder in known if (folder / "cuda.h").is_file()), None)
+
+
+_functions: list[ExportedFunction] = []
+"""What was exported in this process. Libraries outlive a test."""
+
+
 class EmulatedLaunches:
-    """Runs the launches of exported functions. `entries` are the kernels that were launched."""
+    """Runs the launches of exported functions. `entries` are the kernels that were launched, and `numbers` their
+    numbers by name."""
 
     def __init__(self) -> None:
-        self.functions: list[ExportedFunction] = []
+        self.functions = _functions
         self.entries: list[str] = []
         self.numbers: list[dict[str, Any]] = []
         self.failures: list[Exception] = []

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from dsl.runtime.tools import Assembly as Assembly
     from dsl.runtime.tools import assemble as assemble
     from dsl.runtime.tools import sass as sass
+    from dsl.runtime.transfer import by_dlpack as by_dlpack
     from dsl.runtime.transfer import to_device as to_device
 
 NAMES = {
@@ -53,7 +54,7 @@ NAMES = {
     "launch": ("Bound", "Kernel", "synchronize"),
     "result": ("LaunchResult",),
     "tools": ("Assembly", "assemble", "sass"),
-    "transfer": ("to_device",),
+    "transfer": ("by_dlpack", "to_device"),
 }
 """Module → the public names that it defines."""
 HOME = {name: f"dsl.runtime.{module}" for module, names in NAMES.items() for name in names}

@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dsl.runtime.frameworks
-from dsl.runtime import LaunchError, describe, empty_like, is_array
+from dsl.runtime import LaunchError, capsules, describe, empty_like, is_array
 from dsl.runtime.arrays import Array, row_major, share_memory
-from dsl.runtime.frameworks import dlpack, find_framework
+from dsl.runtime.frameworks import find_framework
 from dsl.runtime.numbers import item_of
 
 
@@ -222,9 +222,9 @@ def test_dlpack_exports_that_no_kernel_takes() -> None:
 
         def __dlpack__(self, **options: Any) -> Any:
             capsule = super().__dlpack__(**options)
-            address = dlpack._capsule_pointer(capsule, b"dltensor_versioned")
+            address = capsules.capsule_pointer(capsule, b"dltensor_versioned")
             assert address is not None
-            managed = dlpack.DLManagedTensorVersioned.from_address(address)
+            managed = capsules.DLManagedTensorVersioned.from_address(address)
             setattr(managed if hasattr(managed, self.field) else managed.dl_tensor, self.field, self.value)
             return capsule
 

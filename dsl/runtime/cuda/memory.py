@@ -9,6 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from dsl.runtime.arrays import Array, elements_in, host_view, row_major
+from dsl.runtime.capsules import LEGACY_DEFAULT_STREAM, capsule_of, check_export, device_of
 from dsl.runtime.cuda import driver
 from dsl.runtime.cuda.context import Context, context
 from dsl.runtime.dtypes import BIT_FIELDS, DTYPES, numpy_dtype
@@ -142,6 +143,29 @@ class DeviceArray:
             "version": 3,
         }
 
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return device_of(self.array)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """Exports the array by DLPack, for `from_dlpack` of torch, CuPy, JAX. The taken array keeps the memory alive.
+
+        Launches with DeviceArrays are on the legacy default stream. Work on `stream` that comes after the export waits
+        for them. `stream` is None or 1 (the legacy default stream), 2 (that of the thread), a handle, or -1 for no
+        wait. Raises BufferError if a copy would be needed."""
+        check_export(self.array, dl_device, copy)
+        if stream == 0:
+            raise ValueError("stream 0 is ambiguous in DLPack: 1 is the legacy default stream, 2 that of the thread")
+        if stream not in (None, -1, LEGACY_DEFAULT_STREAM):
+            wait_on_stream(self.allocation.context, int(stream))
+        return capsule_of(self.array, self.allocation, max_version)
+
     @property
     def _byte_strides(self) -> tuple[int, ...]:
         return tuple(stride * DTYPES[self.dtype].bytes for stride in self.array.strides)
@@ -161,6 +185,18 @@ def device_of_pointer(pointer: int) -> int:
     driver.require()
     ordinal = cuda.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
     return int(driver.call(cuda.cuPointerGetAttribute, ordinal, pointer))
+
+
+def wait_on_stream(owner: Context, stream: int) -> None:
+    """Makes later work in a stream wait for the work that is now in the legacy default stream. Does not wait itself."""
+    cuda = driver.bindings()
+    with owner.current():
+        event = owner.call(cuda.cuEventCreate, int(cuda.CUevent_flags.CU_EVENT_DISABLE_TIMING))
+        try:
+            owner.call(cuda.cuEventRecord, event, cuda.CUstream(0))
+            owner.call(cuda.cuStreamWaitEvent, cuda.CUstream(stream), event, 0)
+        finally:
+            cuda.cuEventDestroy(event)  # the driver frees it after the wait
 
 
 def wait_for_stream(device: int, stream: int) -> None:

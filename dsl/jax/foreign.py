@@ -106,6 +106,9 @@ def foreign_call(
     if not place.serves(spec.function.module.device):
         raise NoForeignCall("the module runs on the emulator: dsl.load(…, device='cuda')")
     described = {name: shape_facts(value) for name, value in given.items()}
+    shapes = [value.shape for value in described.values() if isinstance(value, ArrayFacts)]
+    if not all(isinstance(extent, int) for shape in shapes for extent in shape):
+        raise NoForeignCall("extents are symbols, and a launch is planned for numbers")
     called = spec.function.called
     facts = as_passed(called, facts_of(spec.function.front, described) | {each.name: each.facts for each in outputs})
     inputs = tuple(n for n in called.params if isinstance(facts[n], ArrayFacts) and n not in spec.outputs)

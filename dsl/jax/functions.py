@@ -14,7 +14,7 @@ from dsl import TileError
 from dsl.calls.api import ModuleFunction
 from dsl.calls.arguments import in_words, plain_number
 from dsl.jax.gradients import differentiable
-from dsl.jax.launches import JaxWay, launched, way_of
+from dsl.jax.launches import JaxWay, launched, outputs_of, way_of
 from dsl.operators.folding import check_foldable, why_not_foldable
 from dsl.operators.gradients import Backward, backward_of, no_backward
 from dsl.operators.spec import OperatorSpec, check_function, spec_of
@@ -69,7 +69,8 @@ class JaxFunction(Struct, frozen=True, eq=False, weakref=True):
         """Says by which way XLA launches a call with these arguments on a GPU where `jax.jit` traces it: `name` is
         `ffi` or `callback`, and `why` says why it is not `ffi`. Only the shapes and types of arrays matter."""
         operands, plain = self.read_all(arguments, named)
-        return way_of(self.spec, tuple(operands), plain, tuple(operands.values()), self.asked)[0]
+        outputs = outputs_of(self.spec, plain, operands)
+        return way_of(self.spec, plain, operands, outputs, self.asked)[0]
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         operands, plain = self.read_all(arguments, named)

@@ -66,13 +66,9 @@ class JaxWay(Struct, frozen=True):
     why: str = ""
 
 
-def outputs_of(
-    spec: OperatorSpec, names: Sequence[str], plain: Mapping[str, Any], operands: Sequence[Any]
-) -> list[Output]:
+def outputs_of(spec: OperatorSpec, plain: Mapping[str, Any], traced: Mapping[str, Any]) -> list[Output]:
     """Returns the outputs of a call that JAX traces. Raises the call's own errors."""
-    shapes = {
-        name: x if spec.parameter(name).kind == "array" else UNKNOWN for name, x in zip(names, operands, strict=True)
-    }
+    shapes = {name: x if spec.parameter(name).kind == "array" else UNKNOWN for name, x in traced.items()}
     given = {**plain, **shapes}
     outputs = spec.made(given)
     with _turn:  # a mistake in a kernel is an error of the trace: that of a callback is buried in XLA's
@@ -81,14 +77,17 @@ def outputs_of(
 
 
 def way_of(
-    spec: OperatorSpec, names: Sequence[str], plain: Mapping[str, Any], operands: Sequence[Any], asked: str | None
+    spec: OperatorSpec,
+    plain: Mapping[str, Any],
+    traced: Mapping[str, Any],
+    outputs: Sequence[Output],
+    asked: str | None,
 ) -> tuple[JaxWay, ForeignCall | None]:
     """Decides by which way XLA launches a call. Raises TileError if the user asks for another one."""
     if asked == "callback":
         return JaxWay("callback", "way='callback' asks for it"), None
-    outputs = outputs_of(spec, names, plain, operands)
     try:
-        return JaxWay("ffi"), foreign_call(spec, plain, dict(zip(names, operands, strict=True)), outputs)
+        return JaxWay("ffi"), foreign_call(spec, plain, traced, outputs)
     except NoForeignCall as error:
         why, failed = str(error), isinstance(error, FailedForeignCall)
     if asked == "ffi":
@@ -103,10 +102,12 @@ def by_way(
     spec: OperatorSpec, names: Sequence[str], plain: Mapping[str, Any], operands: Sequence[Any], asked: str | None
 ) -> tuple[Any, ...]:
     """Puts a launch into the computation that JAX traces."""
-    _, call = way_of(spec, names, plain, operands, asked)
+    traced = dict(zip(names, operands, strict=True))
+    outputs = outputs_of(spec, plain, traced)
+    _, call = way_of(spec, plain, traced, outputs, asked)
 
     def host(*operands: Any) -> tuple[Any, ...]:
-        return by_callback(spec, names, plain, operands)
+        return by_callback(spec, names, plain, operands, outputs)
 
     if call is None:
         return host(*operands)
@@ -121,11 +122,14 @@ def by_way(
 
 
 def by_callback(
-    spec: OperatorSpec, names: Sequence[str], plain: Mapping[str, Any], operands: Sequence[Any]
+    spec: OperatorSpec,
+    names: Sequence[str],
+    plain: Mapping[str, Any],
+    operands: Sequence[Any],
+    outputs: Sequence[Output],
 ) -> tuple[Any, ...]:
     """Puts a callback of the host into the computation that JAX traces. It gets copies of the arrays in the memory of
     the host."""
-    outputs = outputs_of(spec, names, plain, operands)
     results = tuple(jax.ShapeDtypeStruct(each.shape, numpy_dtype(each.dtype)) for each in outputs)
 
     def host(*operands: Any) -> tuple[Any, ...]:

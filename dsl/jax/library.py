@@ -113,7 +113,7 @@ def compiler() -> tuple[str, ...]:
 @cache
 def ffi_headers() -> str:
     """Returns the folder of XLA's headers, which jaxlib contains."""
-    folder = jax.ffi.include_dir()
+    folder = jax.ffi.include_dir() if hasattr(jax, "ffi") else ""  # jax 0.5 has it
     if not Path(folder, FFI_HEADER).is_file():
         raise NoForeignCall("this version of jaxlib has no C headers for XLA's foreign functions")
     return folder

@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -244,16 +245,24 @@ def test_a_fixed_array_is_an_argument(launches: EmulatedLaunches) -> None:
 
 
 @needs_compiler
-def test_the_default_launches_where_it_can(launches: EmulatedLaunches, monkeypatch: pytest.MonkeyPatch) -> None:
-    f, x = functions("emulator")["rmsnorm"], normal(4, 33)
+def test_the_default_launches_where_it_can(launches: EmulatedLaunches) -> None:
+    own = functions.__wrapped__("emulator")  # jax.jit keeps what it has traced, for other tests, too
+    f, x = own["rmsnorm"], normal(4, 33)
     w = normal(33, seed=1)
     assert f.way(x, w, 1e-5) == JaxWay("ffi")
     assert close(jax.jit(lambda x, w: f(x, w, 1e-5))(x, w), rms(x, w, 1e-5), 1e-5) and launches.entries
     launches.entries.clear()
+    batch = jnp.stack([x, 2 * x])
+    assert close(jax.vmap(lambda x: f(x, w, 1e-5))(batch), rms(batch, w, 1e-5), 1e-5) and len(launches.entries) == 1
+    softmax, g = own["softmax"], normal(4, 33, seed=2)
+    right = jax.grad(lambda x: (jax.nn.softmax(x) * g).sum())(x)
+    launches.entries.clear()
+    assert close(jax.jit(jax.grad(lambda x: (softmax(x) * g).sum()))(x), right, 1e-5) and len(launches.entries) == 2
+    launches.entries.clear()
     assert close(jax.jit(f)(x, w, 1e-5), rms(x, w, 1e-5), 1e-5) and not launches.entries  # through the host
     # A computation for another platform than that of foreign calls goes through the host.
-    monkeypatch.setattr(foreign, "platform", lambda: replace(HOST, name="cuda"))
-    assert close(jax.jit(lambda x, w: f(x, w, 1e-4))(x, w), rms(x, w, 1e-4), 1e-5) and not launches.entries
+    with patch.object(foreign, "platform", lambda: replace(HOST, name="cuda")):
+        assert close(jax.jit(lambda x, w: f(x, w, 1e-4))(x, w), rms(x, w, 1e-4), 1e-5) and not launches.entries
 
 
 @needs_compiler
@@ -300,9 +309,8 @@ def test_a_machine_that_lacks_something_says_what(tmp_path: Path, monkeypatch: p
         return f.way(x)
 
     with on_host(tmp_path):
-        monkeypatch.setattr(foreign, "platform", lambda: replace(HOST, serves=lambda device: False))
-        assert "the module runs on the emulator" in f.way(x).why
-        monkeypatch.setattr(foreign, "platform", lambda: HOST)
+        with patch.object(foreign, "platform", lambda: replace(HOST, serves=lambda device: False)):
+            assert "the module runs on the emulator" in f.way(x).why
         assert "no-such-one is not on the PATH" in with_compiler("no-such-one").why
         with pytest.warns(RuntimeWarning, match="softmax goes through the host: the C compiler fails"):
             assert "the C compiler fails" in with_compiler("false").why

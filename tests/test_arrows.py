@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 ROOMS = ("dsl", "dsl.lowering", "dsl.ptx_templates", "dsl.runtime")
 """What `dsl` has beside these three is the first one: the language, its commands and its tools."""
 ARROWS = {("dsl", "dsl.lowering"), ("dsl.lowering", "dsl.ptx_templates"), ("dsl", "dsl.runtime")}
-MOST_ARROWS = {"dsl": 84, "dsl.lowering": 70, "dsl.runtime": 123, "dsl.runtime.emulator": 280}
+MOST_ARROWS = {"dsl": 84, "dsl.lowering": 70, "dsl.runtime": 125, "dsl.runtime.emulator": 280}
 """Between what lies in a folder: its own folders and modules."""
 MOST_LINES = 60
 """Of a function."""

@@ -87,6 +87,16 @@ def test_each_stage_means_the_same(way: str) -> None:
     assert found.divergence is None and found.undecided is None
 
 
+def test_a_later_value_of_the_name_that_nothing_uses() -> None:
+    """It is not computed in parts, and the line is about the value that is. The directive ended with a KeyError."""
+    text = SOFTMAX.format(type="f32", lines=WAYS["kept"])
+    last = "    y[r : r + ROWS"
+    text = text.replace(last, f"    v = load(x[r : r + ROWS, 0 : COLS]).to(f32) + 1.0\n{last}")
+    args = given("f32", 2, 500)
+    launch(compile_kernel(text, args), args)
+    assert np.abs(args["y"] - softmax(args["x"])).max() < 1e-6
+
+
 def test_sums_whose_parts_cancel_are_near() -> None:
     """What a part of a sum is rounded to goes by the numbers that it is made of, not by what is left."""
     text = "kernel k(y: f32[1], x: f32[n]; N = 1024):\n    grid 1\n    v = x[0 : N]\n    y[0] = sum(v)\n"

@@ -84,7 +84,7 @@ def kept_of(
         if static:
             message = f"'{name}' stays in registers: the parts of '{about.name}' are static"
             raise TileError("schedule", place, message, f"loop {about.name}, {region.about.axis}: N")
-        value = narrowest([v for op in region.block.ops for v in op.results if v.name == name][-1], region)
+        value = last_named(name, region)
         if value.dtype is INDEX:
             message = f"'{name}' is an index, which has no type in memory"
             raise TileError("schedule", place, message, f"recompute {name}")
@@ -117,6 +117,14 @@ def places_of(load: Value, axis: int) -> list[Wide]:
     the axis along which it is divided into parts."""
     assert load.op is not None
     return [(value, axis) for value in place_of(load.op) if value.shape]
+
+
+def last_named(name: str, region: WideRegion) -> Value:
+    """Returns the narrowest form of the last value of a name that is computed in parts. A later value of the name which
+    nothing uses is not computed in parts."""
+    return narrowest(
+        [v for op in region.block.ops for v in op.results if v.name == name and v in region.axes][-1], region
+    )
 
 
 def narrowest(value: Value, region: WideRegion) -> Value:

@@ -24,7 +24,7 @@ from collections.abc import Collection
 from msgspec import Struct, field
 
 from dsl.lowering.building.builder import Builder
-from dsl.lowering.directives.kept import narrowest
+from dsl.lowering.directives.kept import last_named
 from dsl.lowering.directives.part_maker import PartMaker
 from dsl.lowering.directives.rows import accesses, flags_of
 from dsl.lowering.directives.slices import located, reads, slice_of, without
@@ -95,7 +95,7 @@ def _is_chosen(function: Function, name: str) -> bool:
 
 def _value(function: Function, region: WideRegion, name: str) -> Value:
     """Returns the value of a line, before conversions."""
-    return narrowest([v for op in region.block.ops for v in op.results if v.name == name][-1], region)
+    return last_named(name, region)
 
 
 class _Limits(Forms[tuple[Value, Value]]):

@@ -104,8 +104,8 @@ class Planner:
 
     The launches come from the first of these sources that is given: `schedule`, `chosen` (the steps of a branch), the
     entry of `tuned` that serves the call on `device` (a device name), or the conditions of the dispatch. `constants`
-    override all of these sources. `fits` calls `built` to lower the variant of a request. `points` evaluates the cost
-    of a request's schedule."""
+    override all of these sources. `fits` calls `built` to lower the variant of a request, unless `known_to_fit` returns
+    true for it. `points` evaluates the cost of a request's schedule."""
 
     def __init__(
         self,
@@ -122,6 +122,7 @@ class Planner:
         tuned: Tuned | None = None,
         built: Callable[[Request], Variant] | None = None,
         points: Callable[[Request], Points | None] | None = None,
+        known_to_fit: Callable[[Request], bool] | None = None,
     ):
         self.program, self.name, self.target, self.sms = program, name, target, sms
         self.called = program.once(Called, name)
@@ -133,6 +134,8 @@ class Planner:
         self.device, self.tuned = device, tuned
         self.built = built or (lambda request: lower(program, request).variant)
         self.points = points or partial(points_of, program)
+        self.known_to_fit = known_to_fit or (lambda request: False)
+        self.fitting: list[Request] = []  # the variants that fit
         self.reasons: list[str] = []
         self.skipped: dict[str, str] = {}  # launches that do not serve the call, with the reasons
         self.unfit: str | None = None  # why the variant of the last `fits` does not fit
@@ -641,6 +644,8 @@ class Planner:
 
     def request_fits(self, request: Request) -> bool:
         """Returns whether a variant compiles within the device's limits and can be launched for these dims."""
+        if self.known_to_fit(request):
+            return True
         try:
             variant = self.built(request)
         except TileError as error:
@@ -650,6 +655,8 @@ class Planner:
         flaw = self.flaw_of_launch(request, variant)
         if flaw is not None:
             self.unfit, self.refused = flaw, None
+        else:
+            self.fitting.append(request)
         return flaw is None
 
     def is_unfit(self, error: TileError, request: Request) -> bool:

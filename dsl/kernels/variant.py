@@ -167,6 +167,11 @@ def costs_of(
     return costs_of_points(program, replace(known, facts={**known.facts, **numbers}), points)
 
 
+def _assigned_in_branches(program: Program, kernel: str) -> frozenset[str]:
+    branches = [node for node in ast.walk(program.kernels[kernel].body) if isinstance(node, ast.If)]
+    return frozenset(assigned_names([*branches]))
+
+
 class Resolved(Struct, dict=True):
     """A schedule evaluated for the dims and scalars of a request. `constants` maps names to numbers and functions.
     `special` maps specialised dims and scalars to their values. `divisors` maps dims to known divisors, on which the
@@ -370,8 +375,7 @@ class _Variant:
             if large
             else "no tensor is too large for 32 bits",
         )
-        branches = [node for node in ast.walk(kernel.body) if isinstance(node, ast.If)]
-        function.in_branches = frozenset(assigned_names([*branches]))
+        function.in_branches = self.program.once(_assigned_in_branches, kernel.name)
         return function
 
     def _names(

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from dsl.schedules.all_points import Evaluated
 
 
+MOST_LATEST = 32
+"""So many results are kept of a program: those of a plan, of all schedules of a kernel. One has up to a megabyte."""
+
+
 class Points(Struct, frozen=True, dict=True):
     """The combinations of values of the `tune` sets that a cost reads, cheapest first. `costs` are in microseconds. A
     combination with infinite cost is used only if the caller names the schedule, and no other combination exists.
@@ -66,12 +70,55 @@ def points(setting: Setting, program: Program, said: Said, *names: Any) -> Point
     from dsl.schedules.compiled_cost import CompiledCosts
 
     known, given, dims = names
-    found = program.once(CompiledCosts).evaluated(setting, said, known, given, dims)
+    latest = program.once(LatestPoints)
+    key = latest.key(setting, said, known, given, dims)
+    if (kept := latest.find(key)) is not None:
+        return kept
+    found = None
+    if latest.compiles:
+        found = program.once(CompiledCosts).evaluated(setting, said, known, given, dims)
     if found is None:
         at = AllPoints(program, known, said.definitions, given, dims)
         at.broken = said.mistakes.broken
         found = at.evaluated_cost(setting)
-    return Points(found, frozenset(found.sets))
+    return latest.keep(key, Points(found, frozenset(found.sets)), setting, said)
+
+
+class LatestPoints:
+    """The points that a program evaluated last, by all that they depend on. A plan and a check ask several times for
+    those of a variant: whether it may be chosen, which point is the cheapest, and with which values it is built.
+
+    Without `compiles`, costs are walked and never compiled. A check evaluates a cost at a few dims. A walk of it takes
+    0.7 ms, and compiling it 2 to 3."""
+
+    compiles = True
+
+    def __init__(self, program: Program):
+        self.found: dict[Any, tuple[Points, Any]] = {}
+
+    def key(self, setting: Setting, said: Said, *names: Any) -> Any:
+        """Returns all that a cost depends on, or None if a value of it cannot be compared."""
+        known, given, dims = names
+        values = [(name, type(value), str(value) if type(value) is float else value) for name, value in known.items()]
+        values += [(name, type(value), str(value) if type(value) is float else value) for name, value in given.items()]
+        key = id(setting.values[0]), id(said.definitions), frozenset(said.mistakes.broken), len(known), *values, *dims
+        try:
+            hash(key)
+        except TypeError:
+            return None
+        return key
+
+    def find(self, key: Any) -> Points | None:
+        found = None if key is None else self.found.get(key)
+        return None if found is None else found[0]
+
+    def keep(self, key: Any, points: Points, *named: Any) -> Points:
+        """Keeps points. `named` are the objects that the key names by their addresses, which stay alive."""
+        if key is not None:
+            self.found[key] = points, named
+            if len(self.found) > MOST_LATEST:
+                self.found.pop(next(iter([*self.found])), None)  # another thread may have removed it
+        return points
 
 
 def costs_at(

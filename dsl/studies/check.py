@@ -31,6 +31,7 @@ from dsl.lowering.ir.budget import Budget, Exhausted
 from dsl.lowering.ir.location import Loc, TileError, closest
 from dsl.lowering.ir.targets import target
 from dsl.lowering.ir.types import DTYPES
+from dsl.schedules.cheapest import LatestPoints
 from dsl.studies.dispatch_names import NamesOfWays
 from dsl.studies.findings import Findings
 from dsl.studies.kept_checks import CheckedParts, KeptPart, keep_findings, kept_findings, same_request
@@ -104,6 +105,7 @@ def check_text(
         found.add(error)
         return found
     program.path = path
+    program.once(LatestPoints).compiles = False
     found.program = program
     for each in errors:
         found.add(each)
@@ -243,11 +245,20 @@ class _Check:
         kept = self.parts.find(key) if key else None
         if kept is not None:
             return [*kept.requests]
-        plan = planner_of(self.program, launch, ARCH, built=self.variant).plan()
-        requests = [step.request for step in plan.steps]
+        planner = planner_of(self.program, launch, ARCH, built=self.variant, known_to_fit=self.is_known_to_fit)
+        requests = [step.request for step in planner.plan().steps]
+        for each in planner.fitting:
+            self.parts.keep(self.key_of_fit(each), KeptPart())
         if key:
             self.parts.keep(key, KeptPart(requests=tuple(requests)))
         return requests
+
+    def key_of_fit(self, request: Request) -> str:
+        return self.parts.key_of_kernel(request.kernel, request.schedule, "fits", same_request(request))
+
+    def is_known_to_fit(self, request: Request) -> bool:
+        """Whether a launch of this variant was planned before, and its kernel and schedule have the same words."""
+        return self.parts.find(self.key_of_fit(request)) is not None
 
     def variant(self, request: Request) -> Variant:
         """Lowers a variant for the planner. The check of the variant takes it from `lowered`."""
@@ -258,7 +269,7 @@ class _Check:
         return self.lowered[key].variant
 
     def kernel_once(self, kernel: ast.KernelDef, schedule: str | None) -> None:
-        """Checks a kernel with a schedule like `kernel`, unless this found nothing in the same texts before."""
+        """Checks a kernel with a schedule like `kernel`, unless this found no errors in the same words before."""
         planned = self.planned.get((kernel.name, schedule))
         near = next((r for (name, _), r in self.planned.items() if name == kernel.name), None)
         about = (
@@ -271,16 +282,16 @@ class _Check:
             self.contracts.asks_choices,
         )
         key = self.parts.key_of_kernel(kernel.name, schedule, about)
-        if kernel.name in self.exhausted or not self.take(key, kernel.name):
-            self.watch(key, kernel.name, partial(self.kernel, kernel, schedule))
+        if kernel.name in self.exhausted or not self.take(key, kernel.name, schedule):
+            self.watch(key, kernel.name, schedule, partial(self.kernel, kernel, schedule))
         elif planned is not None:
             self.contracts.judged.add((kernel.name, schedule))
 
     def other_once(self, request: Request) -> None:
-        """Checks one more variant of a launch, unless this found nothing in the same texts before."""
+        """Checks one more variant of a launch, unless this found no errors in the same words before."""
         about = ("other", same_request(request), self.contracts.asks_choices)
         key = self.parts.key_of_kernel(request.kernel, request.schedule, about)
-        if self.take(key, request.kernel):
+        if self.take(key, request.kernel, request.schedule):
             self.contracts.judged.add((request.kernel, request.schedule))
             return
 
@@ -288,10 +299,10 @@ class _Check:
             self.found.variants += 1
             self.lower(request, False)
 
-        self.watch(key, request.kernel, run)
+        self.watch(key, request.kernel, request.schedule, run)
 
-    def take(self, key: str, kernel: str) -> bool:
-        """Takes over what is known of a part without findings. Returns whether it is known. What its guesses cost is
+    def take(self, key: str, kernel: str, schedule: str | None) -> bool:
+        """Takes over what is known of a part without errors. Returns whether it is known. What its guesses cost is
         spent, so a file has the same findings as without the cache."""
         kept = self.parts.find(key)
         if kept is None or kept.steps >= self.left.steps or kept.operations >= self.left.operations:
@@ -303,25 +314,31 @@ class _Check:
             self.built.add(kernel)
         if kept.most is not None:
             self.extents[kernel] = kept.most
+        for note in self.parts.notes(kept, kernel, schedule):
+            self.found.note(note)
         return True
 
-    def watch(self, key: str, kernel: str, run: Callable[[], None]) -> None:
-        """Runs the check of a part, and keeps that it had no findings."""
+    def watch(self, key: str, kernel: str, schedule: str | None, run: Callable[[], None]) -> None:
+        """Runs the check of a part. If it has no errors, keeps its notes."""
         found, was_built = self.found, kernel in self.built
         self.built.discard(kernel)
         before, variants, left = self.has_told(), found.variants, (self.left.steps, self.left.operations)
+        noted = len(found.noted)
         run()
-        if self.has_told() == before:
+        notes = self.parts.kept_notes(found.noted[noted:], kernel, schedule) if self.has_told() == before else None
+        if notes is not None:
             spent = left[0] - self.left.steps, left[1] - self.left.operations
             most = self.extents.get(kernel)
-            self.parts.keep(key, KeptPart(found.variants - variants, kernel in self.built, *spent, most))
+            part = KeptPart(found.variants - variants, kernel in self.built, *spent, most, notes=notes)
+            self.parts.keep(key, part)
         if was_built:
             self.built.add(kernel)
 
     def has_told(self) -> tuple[int, ...]:
-        """What a part without findings leaves as it is."""
+        """What a part without errors leaves as it is."""
         passed, waiting = sum(self.passed_over.values()), len(self.contracts.waiting)
-        return self.found.told, len(self.unset), len(self.exhausted), passed, waiting
+        errors = self.found.told - len(self.found.noted)
+        return errors, len(self.unset), len(self.exhausted), passed, waiting
 
     def kernel(self, kernel: ast.KernelDef, schedule: str | None) -> None:
         """Checks one kernel with one schedule, for all its types."""
@@ -550,11 +567,17 @@ class _Check:
         dims of the examples. If the schedule's cost is finite for some of the dims, no others are tried: a point of
         infinite cost may be a kernel of 20,000 operations, which no launch chooses."""
         every = list(self._with_extents(kernel, schedule, types, (None, *OTHER_EXTENTS)))
-        possible = [each for each in every if self._may_be_chosen(each[1])]
-        if not possible:
-            odd = self._with_extents(kernel, schedule, types, (ODD_EXTENT,))
-            possible = [each for each in odd if self._may_be_chosen(each[1])]
-        yield from possible or every
+        odd = self._with_extents(kernel, schedule, types, (ODD_EXTENT,))
+        # Mostly the first one is taken, so the costs of the others are not evaluated ahead.
+        for group in (every, odd):
+            is_any = False
+            for each in group:
+                if self._may_be_chosen(each[1]):
+                    is_any = True
+                    yield each
+            if is_any:
+                return
+        yield from every
 
     def _may_be_chosen(self, request: Request) -> bool:
         """Whether the schedule states no cost, or has a point of finite cost at the request's dims."""
@@ -612,16 +635,17 @@ def planner_of(
     device: str | None = None,
     tuned: Tuned | None = None,
     built: Callable[[Request], Variant] | None = None,
+    known_to_fit: Callable[[Request], bool] | None = None,
 ) -> Planner:
-    """The planner for an example's launch line. If `device` is given, it uses the tuned data of this device. `built` is
-    as in `Planner`."""
+    """The planner for an example's launch line. If `device` is given, it uses the tuned data of this device. `built`
+    and `known_to_fit` are as in `Planner`."""
     known = {line.name for d in program.dispatches.values() for line in d.lines if isinstance(line, ast.Option)}
     options = {k: v for k, v in launch.rest.items() if k in known}
     constants = {k: v for k, v in launch.rest.items() if k not in known}
     chosen = schedule or launch.schedule
     place = target(arch)
     what = (launch.line.name, launch.arguments, place, None, constants, options, chosen, None)
-    return Planner(program, *what, device=device, tuned=tuned, built=built)
+    return Planner(program, *what, device=device, tuned=tuned, built=built, known_to_fit=known_to_fit)
 
 
 def at(error: TileError, node: ast.Launch | ast.KernelDef) -> TileError:

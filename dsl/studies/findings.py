@@ -23,6 +23,7 @@ class Findings(Struct):
     program: Program | None = None
     planned: list[tuple[Loc, list[Request]]] = field(default_factory=list)  # what launches of examples ask for
     told: int = 0  # how often something was found, also what had been found before
+    noted: list[TileError] = field(default_factory=list)  # the notes of these, also those that had been noted before
 
     def add(self, error: TileError) -> None:
         self.told += 1
@@ -46,6 +47,7 @@ class Findings(Struct):
 
     def note(self, note: TileError) -> None:
         self.told += 1
+        self.noted.append(note)
         if (place_of(note), note.message) not in {(place_of(each), each.message) for each in self.notes}:
             self.notes.append(note)
 

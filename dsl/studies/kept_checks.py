@@ -1,13 +1,14 @@
 """What `dsl check` has found before, in the compile cache. The findings of a file that has not changed are read. Of a
 file that has changed, the parts are checked again whose text, or whose arguments, have changed.
 
-A part is a kernel with one schedule, a launch of an example, or a contract. Only parts without errors and notes are
-kept, because errors have locations, which an edit moves."""
+A part is a kernel with one schedule, a launch of an example, or a contract. Comments and white space belong to none.
+Only parts without errors are kept. Notes are kept with the node of the tree at which they are, because an edit moves
+locations."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,10 @@ from dsl.runtime.store import key_of
 from dsl.studies.findings import Findings
 from dsl.text.files import tuned_text
 
+_LINE = re.compile(r"\bline \d|:\d")
+
 if TYPE_CHECKING:
+    from dsl.text import tree as ast
     from dsl.text.program import Program
 
 
@@ -100,9 +104,19 @@ def _kept_loc(loc: Loc | None, sources: dict[str, str]) -> KeptLoc | None:
 # ---- parts of a file ----
 
 
+class KeptNote(Struct, frozen=True):
+    """A note at a node of a block: the place of the block among those on which the part depends, and of the node in the
+    block."""
+
+    block: int
+    node: int
+    message: str
+    hint: str | None
+
+
 class KeptPart(Struct, frozen=True):
-    """A part without errors and notes. `variants` is the number of its variants. `steps` and `operations` are what its
-    guesses cost, and `most` is the limit of further guesses. `requests` are those of a launch."""
+    """A part without errors. `variants` is the number of its variants. `steps` and `operations` are what its guesses
+    cost, and `most` is the limit of further guesses. `requests` are those of a launch."""
 
     variants: int = 0
     built: bool = False
@@ -110,10 +124,11 @@ class KeptPart(Struct, frozen=True):
     operations: int = 0
     most: int | None = None
     requests: tuple[Request, ...] = ()
+    notes: tuple[KeptNote, ...] = ()
 
 
 class KeptParts(Struct):
-    """The parts of one file that were without findings when it was last checked, by their keys."""
+    """The parts of one file that were without errors when it was last checked, by their keys."""
 
     parts: dict[str, KeptPart] = field(default_factory=dict)
 
@@ -128,24 +143,24 @@ class CheckedParts:
         kept = None if shelf is None else shelf.store.record("clean", self._key, KeptParts)
         self._known = kept.parts if kept is not None else {}
         self._used: dict[str, KeptPart] = {}
-        self._texts = TextsOfBlocks(program)
+        self._words = WordsOfBlocks(program)
 
     def key(self, kind: str, *parts: Any) -> str:
         return "" if self.shelf is None else key_of(self.shelf.compiler, self.shelf.numbers(), kind, repr(parts))
 
     def key_of_kernel(self, kernel: str, schedule: str | None, *parts: Any) -> str:
         """Returns the key of a part that depends on a kernel with a schedule."""
-        return "" if self.shelf is None else self.key("kernel", self._texts.of_kernel(kernel, schedule), parts)
+        return "" if self.shelf is None else self.key("kernel", self._words.of_kernel(kernel, schedule), parts)
 
     def key_of_requests(self, requests: Iterable[Request], *parts: Any) -> str:
         """Returns the key of a part that depends on several variants."""
         if self.shelf is None:
             return ""
-        return self.key("requests", [self._texts.of_kernel(each.kernel, each.schedule) for each in requests], parts)
+        return self.key("requests", [self._words.of_kernel(each.kernel, each.schedule) for each in requests], parts)
 
     def key_of_launch(self, *parts: Any) -> str:
         """Returns the key of a part that depends on all blocks but the examples."""
-        return "" if self.shelf is None else self.key("launch", self._texts.without_examples(), parts)
+        return "" if self.shelf is None else self.key("launch", self._words.without_examples(), parts)
 
     def find(self, key: str) -> KeptPart | None:
         found = self._used.get(key) or self._known.get(key)
@@ -162,6 +177,34 @@ class CheckedParts:
         except (TypeError, ValueError, OverflowError):
             return
 
+    def kept_notes(self, notes: Sequence[TileError], kernel: str, schedule: str | None) -> tuple[KeptNote, ...] | None:
+        """Returns notes of a part that depends on a kernel with a schedule. Returns None if one of them cannot be kept:
+        it is not at a node, or says a number of a line."""
+        if not notes or self.shelf is None:
+            return ()
+        places = {node.loc: at for at, node in self._nodes(kernel, schedule).items()}
+        found = []
+        for note in notes:
+            place = None if note.loc is None else places.get(note.loc)
+            if place is None or _LINE.search(f"{note.message} {note.hint}"):
+                return None
+            found.append(KeptNote(*place, note.message, note.hint))
+        return tuple(found)
+
+    def notes(self, kept: KeptPart, kernel: str, schedule: str | None) -> list[TileError]:
+        """Returns the notes of a part, where they are now."""
+        if not kept.notes:
+            return []
+        nodes = self._nodes(kernel, schedule)
+        return [TileError("check", nodes[each.block, each.node].loc, each.message, each.hint) for each in kept.notes]
+
+    def _nodes(self, kernel: str, schedule: str | None) -> dict[tuple[int, int], ast.Node]:
+        """The nodes of the blocks on which a kernel with a schedule depends. Blocks of equal words have equal nodes."""
+        from dsl.text.tree import walk
+
+        blocks = self._words.blocks_of(kernel, schedule)
+        return {(i, k): node for i, block in enumerate(blocks) for k, node in enumerate(walk(block))}
+
     def save(self, ended: bool = True) -> None:
         """Records the parts of this check. Those that it did not use belong to a text that is gone, unless the check
         has not ended."""
@@ -170,56 +213,77 @@ class CheckedParts:
             self.shelf.put("clean", self._key, KeptParts(used))
 
 
-class TextsOfBlocks:
-    """The texts on which parts depend. A comment between blocks changes none of them, and neither does an edit of
-    another block of the file. An edit of an imported file changes all."""
+class WordsOfBlocks:
+    """The words of the blocks on which parts depend, as digests of their trees without locations. Comments and white
+    space change none of them, and neither does an edit of another block of the file. An edit of an imported file
+    changes all."""
 
     def __init__(self, program: Program):
         self.program = program
-        self._starts: dict[str, list[int]] = {}
         self._known: dict[Any, str] = {}
 
-    def of(self, loc: Loc) -> str:
-        """Returns the text of the block at `loc`, without the comments behind it."""
-        from dsl.text.syntax_errors import block_starts
+    def of(self, block: ast.Node) -> str:
+        if block not in self._known:
+            from dsl.text.tree import PARTS  # the findings of a file that has not changed are read without it
 
-        text = loc.source.text
-        if loc.source.name not in self._starts:
-            self._starts[loc.source.name] = [0, *block_starts(text), len(text)]
-        starts = self._starts[loc.source.name]
-        after = bisect_right(starts, loc.start, hi=len(starts) - 1)
-        lines = text[starts[after - 1] : starts[after]].rstrip().split("\n")
-        while lines and (not lines[-1].strip() or lines[-1].startswith("#")):
-            lines.pop()
-        return "\n".join(lines)
+            out: list[str] = []
+            _write(block, PARTS, out)
+            self._known[block] = key_of(block.loc.source.name, *out)
+        return self._known[block]
 
-    def _several(self, locs: Iterable[Loc]) -> list[str]:
-        return sorted({f"{loc.source.name}: {self.of(loc)}" for loc in locs})
+    def _sorted(self, blocks: Iterable[ast.Node]) -> list[ast.Node]:
+        """Returns the blocks without duplicates, in an order that only their words decide."""
+        return [block for _, block in sorted({self.of(block): block for block in blocks}.items())]
+
+    def blocks_of(self, kernel: str, schedule: str | None) -> list[ast.Node]:
+        """Returns a kernel, a schedule and those that it includes, and all functions."""
+        program = self.program
+        own = program.schedules.get((kernel, schedule or ""))
+        family = [] if own is None else program.family(kernel, own)
+        return self._sorted([program.kernels[kernel], *family, *program.functions.values()])
 
     def of_kernel(self, kernel: str, schedule: str | None) -> str:
-        """Returns the texts of a kernel, of a schedule and those that it includes, and of all functions."""
+        """Returns a digest of a kernel, of a schedule and those that it includes, and of all functions."""
         key = kernel, schedule
         if key not in self._known:
             program = self.program
-            own = program.schedules.get((kernel, schedule or ""))
-            family = [] if own is None else program.family(kernel, own)
-            blocks = [program.kernels[kernel], *family, *program.functions.values()]
             # Names of a schedule may be set by others, and what a caller may set follows from all schedules.
             names = sorted(program.settable(kernel)), sorted(program.schedules_of(kernel))
-            texts = self._several(block.loc for block in blocks)
-            self._known[key] = key_of(kernel, schedule or "", repr(names), *texts, *self._imported())
+            words = map(self.of, self.blocks_of(kernel, schedule))
+            self._known[key] = key_of(kernel, schedule or "", repr(names), *words, *self._imported())
         return self._known[key]
 
     def without_examples(self) -> str:
         if "all" not in self._known:
             program = self.program
             groups = program.kernels, program.functions, program.schedules, program.parts, program.dispatches
-            locs = [block.loc for group in groups for block in group.values()]
-            self._known["all"] = key_of(*self._several(locs), *self._imported())
+            blocks = [block for group in groups for block in group.values()]
+            self._known["all"] = key_of(*map(self.of, self._sorted(blocks)), *self._imported())
         return self._known["all"]
 
     def _imported(self) -> list[str]:
         return [part for each in self.program.imported for part in (str(each.asked), each.text)]
+
+
+def _write(part: Any, parts: Mapping[type, Sequence[str]], out: list[str]) -> None:
+    """Adds the words of a tree to `out`, with signs that tell where its nodes begin and end. `parts` are those of each
+    class of nodes."""
+    if (names := parts.get(type(part))) is not None:
+        out.append(f"({type(part).__name__}")
+        for name in names:
+            _write(getattr(part, name), parts, out)
+        out.append(")")
+    elif isinstance(part, Loc):  # it is a tuple
+        return
+    elif isinstance(part, list | tuple):
+        out.append("[")
+        for each in part:
+            _write(each, parts, out)
+        out.append("]")
+    elif isinstance(part, dict):
+        _write([*part.items()], parts, out)
+    else:
+        out.append(repr(part))
 
 
 def same_request(request: Request | None) -> Any:

@@ -21,7 +21,10 @@ from dsl.studies.findings import Findings
 from dsl.studies.kept_checks import kept_findings
 
 ROOT = Path(__file__).parents[2]
-NAMES = ("softmax", "matmul_w4", "layer_norm", "decode", "reduction", "int8_conv", "conv1d")
+NAMES = (
+    *("softmax", "matmul_w4", "layer_norm", "decode", "reduction", "int8_conv", "conv1d"),
+    *("softmax_backward", "matmul_scaled"),  # notes within blocks
+)
 
 
 @pytest.fixture
@@ -96,7 +99,20 @@ def broken(text: str) -> str:
     return text + "\nschedule of of of\n"
 
 
-EDITS = (commented, after_kernel, wrong_kernel, wrong_schedule, unread_name, no_example, broken)
+def spaced(text: str) -> str:
+    """White space and comments in each block, which move all that is behind them."""
+    text = re.sub(r"(?<= )(=|\+|\*) ", r" \1  ", text)
+    return re.sub(r"^(    \w[^\n#\"]*)$", r"\1  # a comment\n", text, flags=re.M)
+
+
+def spaced_and_wrong(text: str) -> str:
+    return wrong_schedule(spaced(text))
+
+
+EDITS = (
+    *(commented, after_kernel, wrong_kernel, wrong_schedule, unread_name, no_example, broken),
+    *(spaced, spaced_and_wrong),
+)
 
 
 @pytest.mark.long
@@ -127,15 +143,34 @@ def test_a_file_that_has_not_changed_is_not_checked(
     assert kept_findings(path) is not None
 
 
-@pytest.mark.parametrize("name", ["softmax", "int8_conv"])
-def test_an_edit_between_blocks_lowers_nothing(
-    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+@pytest.mark.parametrize("edit", [commented, spaced], ids=lambda edit: edit.__name__)
+@pytest.mark.parametrize("name", ["softmax", "int8_conv", "softmax_backward", "matmul_scaled"])
+def test_an_edit_of_white_space_lowers_nothing(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, edit: Callable[[str], str]
 ) -> None:
     path = copied(name, tmp_path)
     check_file(path)
-    path.write_text(commented(path.read_text()))
+    path.write_text(edit(path.read_text()))
     found, count = lowered(path, monkeypatch)
     assert count == 0 and not found.errors
+
+
+def test_an_edit_of_a_kernel_lowers_no_other_kernel(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither for the plans of the launches: what was found to fit them is kept."""
+    path = copied("layer_norm", tmp_path)
+    check_file(path)
+    text = path.read_text()
+    place = re.compile(r"^    grid .*\n", re.M).search(text, text.index("kernel sums("))
+    assert place is not None
+    path.write_text(f"{text[: place.end()]}    one_more_name = 1 + 1\n{text[place.end() :]}")
+    kernels = set[str]()
+    lower = check.lower
+    with monkeypatch.context() as patch:
+        patch.setattr(check, "lower", lambda *given, **named: kernels.add(given[1].kernel) or lower(*given, **named))
+        assert not check_file(path).errors
+    assert kernels == {"sums"}
 
 
 def test_an_edit_of_a_schedule_lowers_its_variants_alone(

@@ -19,9 +19,14 @@ def remove_unused(function: Function, kept: Collection[str] = ()) -> None:
     def visit(block: Block) -> None:
         needed_ops = []
         for op in reversed(block.ops):  # in reverse, so uses are visited before definitions
-            needed = op.spec.keep or any(r in live or r.name in kept for r in op.results)
-            if not needed and op.spec.access.touches:
-                needed = writes(op)
+            needed = op.spec.keep
+            if not needed:
+                for result in op.results:  # no generator: half of the operations of a kernel come here, several times
+                    if result in live or result.name in kept:
+                        needed = True
+                        break
+                else:
+                    needed = bool(op.spec.access.touches) and writes(op)
             if not needed:
                 continue
             live.update(op.operands)

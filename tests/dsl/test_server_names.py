@@ -124,3 +124,13 @@ def test_a_fix_replaces_one_word_and_leaves_fewer_errors(path: Path, monkeypatch
         mended = text[: fix.start] + fix.new + text[fix.end :]
         after = [(each.message, each.loc.line - 1) for each in check_text(mended, path).errors if each.loc]
         assert (told.message, line) not in after
+
+
+def test_names_behind_an_import_have_definitions() -> None:
+    """A text that somebody types may have lines there which belong to no block: this was a ValueError."""
+    text = 'import "std/rows.tile"\n    v = 1\n    w = v + 1\n'
+    symbols = Symbols(text, None)
+    meaning = symbols.meaning(text.index("v + 1"))
+    assert meaning is not None
+    found = symbols.definition(meaning)
+    assert getattr(found, "start", None) == text.index("v = 1")

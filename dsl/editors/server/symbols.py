@@ -220,7 +220,7 @@ class Symbols:
         """Returns where a name is defined: in this text, or in an imported one."""
         name = meaning.use.name
         if meaning.kind == "local":
-            kinds = ("kernel", "def", "dispatch", "schedule", "example")
+            kinds = ("kernel", "def", "dispatch", "schedule", "example", "import")  # lines of no block follow an import
             for block in sorted(meaning.blocks, key=lambda each: kinds.index(each.kind)):
                 found = next((use for use in block.uses if use.name == name and use.binds), None)
                 if found is not None:

@@ -98,7 +98,8 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
-    """MkDocs calls this with the text of each page: leads its links to where the site has the files."""
+    """MkDocs calls this with the text of each page: leads its links to where the site has the files, and writes code in
+    tables as Python-Markdown wants it."""
     root = root_of(config)
     here = PurePosixPath(page.file.src_uri)
     path = root / "docs" / here
@@ -113,6 +114,9 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
 
     parts, at = [], 0
     for block in CODE.finditer(markdown):
-        parts += [LINK.sub(led, markdown[at : block.start()]), block[0]]
+        row = markdown[markdown.rfind("\n", 0, block.start()) + 1 :].startswith("|")
+        # On GitHub, a `|` in a cell needs a backslash also in code. Python-Markdown shows the backslash there.
+        code = block[0].replace("\\|", "|") if row else block[0]
+        parts += [LINK.sub(led, markdown[at : block.start()]), code]
         at = block.end()
     return "".join([*parts, LINK.sub(led, markdown[at:])])

@@ -54,6 +54,14 @@ def test_tile_text_is_coloured(site: Path) -> None:
 
 
 @needs_mkdocs
+def test_code_in_tables_has_no_backslashes_of_markdown(site: Path) -> None:
+    found = "".join(page.read_text(encoding="utf-8") for page in site.glob("*.html"))
+    cells = re.findall(r"<td>.*?</td>", found, re.S)
+    assert any("<code>T in f16|f32</code>" in cell for cell in cells)
+    assert not [cell for cell in cells if "\\|" in cell]
+
+
+@needs_mkdocs
 def test_lists_are_lists(site: Path) -> None:
     """Python-Markdown wants an empty line before a list, where GitHub wants none."""
     for page in site.rglob("*.html"):

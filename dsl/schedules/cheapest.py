@@ -71,11 +71,11 @@ def points(setting: Setting, program: Program, said: Said, *names: Any) -> Point
 
     known, given, dims = names
     latest = program.once(LatestPoints)
-    key = latest.key(setting, said, known, given, dims)
+    key = latest.key(setting, said, known, given, dims) if latest.is_used else None
     if (kept := latest.find(key)) is not None:
         return kept
     found = None
-    if latest.compiles:
+    if not latest.is_used:
         found = program.once(CompiledCosts).evaluated(setting, said, known, given, dims)
     if found is None:
         at = AllPoints(program, known, said.definitions, given, dims)
@@ -85,13 +85,14 @@ def points(setting: Setting, program: Program, said: Said, *names: Any) -> Point
 
 
 class LatestPoints:
-    """The points that a program evaluated last, by all that they depend on. A plan and a check ask several times for
-    those of a variant: whether it may be chosen, which point is the cheapest, and with which values it is built.
+    """The points that a program evaluated last, by all that they depend on. They are kept for a check, which asks
+    several times for those of a variant: whether it may be chosen, which point is the cheapest, and with which values
+    it is built.
 
-    Without `compiles`, costs are walked and never compiled. A check evaluates a cost at a few dims. A walk of it takes
-    0.7 ms, and compiling it 2 to 3."""
+    A check evaluates a cost at a few dims, so it walks costs and compiles none. A walk takes 0.7 ms, and compiling a
+    cost 2 to 3. Calls meet new dims again and again, and those with the same dims have a plan."""
 
-    compiles = True
+    is_used = False
 
     def __init__(self, program: Program):
         self.found: dict[Any, tuple[Points, Any]] = {}

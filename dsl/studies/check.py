@@ -105,7 +105,7 @@ def check_text(
         found.add(error)
         return found
     program.path = path
-    program.once(LatestPoints).compiles = False
+    program.once(LatestPoints).is_used = True
     found.program = program
     for each in errors:
         found.add(each)

@@ -31,6 +31,7 @@ from dsl.lowering.ir.machines import (
 from dsl.lowering.ir.targets import TARGETS, target
 from dsl.runtime import LaunchError
 from dsl.schedules import traced_cost
+from dsl.schedules.cheapest import LatestPoints
 from dsl.schedules.compiled_cost import CompiledCosts
 from dsl.text.program import dim_names, load, parse_program
 from dsl.values.facts import ArrayFacts
@@ -184,6 +185,27 @@ def test_compiled_costs_are_those_of_the_walk(sample: str, most_excluded: int, m
             for place in {0, len(walked.costs) // 2, len(walked.costs) - 1} if walked.costs[0] < inf else ():
                 assert repr(compiled.at(place)) == repr(walked.at(place))
     assert any(each.general for found in program.once(CompiledCosts).found.values() for each in found)
+
+
+@pytest.mark.parametrize("sample", ["matmul", "softmax", "layer_norm"])
+def test_points_that_a_check_remembers_are_those_of_a_call(sample: str) -> None:
+    """For each dims and types those of their own, also when it asks again."""
+    called = dsl.load(SAMPLES / f"{sample}.tile", device="emulator").program
+    checked = dsl.load(SAMPLES / f"{sample}.tile", device="emulator").program
+    checked.once(LatestPoints).is_used = True
+    rng, kept = random.Random(8), list[bool]()
+    for kernel, schedule in called.schedules:
+        for types in ({"T": "f16"}, {"T": "f32"}):
+            names = dim_names(called.kernel(kernel))
+            several = [{name: int(2 ** rng.uniform(0, 12)) for name in names} for _ in range(2)]
+            for dims in (several[0], several[1], several[0]):
+                request = Request(kernel, schedule, dims, types, {}, {}, arch="sm_90")
+                wanted, found = points_of(called, request), points_of(checked, request)
+                assert (wanted is None) == (found is None)
+                if wanted is not None and found is not None:
+                    assert found.costs == wanted.costs and repr(found.at(0)) == repr(wanted.at(0))
+                    kept.append(points_of(checked, request) is found)
+    assert kept and all(kept)
 
 
 @pytest.mark.parametrize("sample", ["matmul", "softmax", "reduce", "layer_norm", "int8_conv", "attention"])

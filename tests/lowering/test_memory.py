@@ -655,7 +655,7 @@ schedule t of k:
     [
         ("v = load(x[0 : n])", "constant"),
         ("v = load(x[0 : 48])", "power of two"),
-        ("v = load(x[0, 0])", "1 axes"),
+        ("v = load(x[0, 0])", "1 axis"),
         ("v = load(x[0.5])", "an index is an integer"),
         ("v = load(y[0 : 16], cache=never)", "cache= is one of"),
         ("store(x[0 : 16], zeros(f16[16]))", "stored to elements of f32"),

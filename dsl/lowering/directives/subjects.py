@@ -25,8 +25,8 @@ NO_SUCH = {
 
 class NamesThere(Struct):
     """The names in a kernel, by kind. `tiles` contains values with at least one axis, and `laid_out` contains values
-    with a layout. `matrices` contains tiles with two axes. `products` contains results and accumulators of MMAs.
-    `counters` contains loop counters, `tensors` contains parameters, and `shared` contains shared tiles.
+    with a layout. `matrices` contains tiles with two axes. `products` contains results and accumulators of MMAs, and
+    what elementwise operations make of results: `acc` of `acc = acc + dot(a, b)`. `counters` contains loop counters, `tensors` contains parameters, and `shared` contains shared tiles.
     """
 
     values: set[str] = field(default_factory=set)
@@ -49,13 +49,17 @@ def defined_tiles(op: Op) -> Iterator[Value]:
 def names_in(function: Function) -> NamesThere:
     """Collects all names in a function, including carried values of loops and branches, and tensors that a call
     omits."""
-    found = NamesThere(tensors={p.name for p in function.params})
+    found, made = NamesThere(tensors={p.name for p in function.params}), set[Value]()
     for op in walk(function.body):
         defined = [*op.results, *(a for region in op.regions for a in region.args)] if op.regions else op.results
         if any(value.name for value in defined):  # few values have names
             _add_names(found, op, [value for value in defined if value.name])
         if op.spec.product:
+            made.add(op.result)
             found.products |= {value.name for value in (op.result, op.operands[2]) if value.name}
+        elif op.spec.elementwise and not made.isdisjoint(op.operands):
+            made.update(op.results)
+            found.products |= {value.name for value in op.results if value.name}
         if op.spec.in_flight:
             found.laid_out.add(f"{op.operands[0].name}.copy")
         if op.spec.allocates:

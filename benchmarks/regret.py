@@ -140,6 +140,7 @@ def measured(
 def summary(rows: Sequence[Compared]) -> Iterator[str]:
     """The first peer's times divided by those of our points, over all shapes, and over those for which the peer takes
     LAUNCH microseconds and more."""
+    rows = [row for row in rows if row.trials]  # ptxas or the compiler may refuse all points of a shape
     long = [row for row in rows if row.peer >= LAUNCH]
     for name, group in ("all", rows), (f"{LAUNCH:.0f} us and more", long):
         if group:

@@ -26,7 +26,8 @@ NO_SUCH = {
 class NamesThere(Struct):
     """The names in a kernel, by kind. `tiles` contains values with at least one axis, and `laid_out` contains values
     with a layout. `matrices` contains tiles with two axes. `products` contains results and accumulators of MMAs, and
-    what elementwise operations make of results: `acc` of `acc = acc + dot(a, b)`. `counters` contains loop counters, `tensors` contains parameters, and `shared` contains shared tiles.
+    what elementwise operations make of results: `acc` of `acc = acc + dot(a, b)`. `counters` contains loop counters,
+    `tensors` contains parameters, and `shared` contains shared tiles.
     """
 
     values: set[str] = field(default_factory=set)

@@ -359,6 +359,7 @@ FAULTS = [
     Fault("clean", "rows", swapped("select", at=(1, 2)), "out"),
     Fault("clean", "rows", unmasked("load", "mask"), "v"),
     Fault("sink", "rows", swapped("div"), "out"),
+    Fault("early_loads", "rows", swapped("div"), "out"),
     Fault("check_registers", "rows", renamed("add", "sub", -3), "acc"),
     Fault("check_registers", "product", changed("wait", "groups", 1), "acc"),
     Fault("narrow_scalars", "product", renamed("mul", "add", -1), "o"),

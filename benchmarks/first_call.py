@@ -2,6 +2,10 @@
 
     python3 benchmarks/first_call.py
     python3 benchmarks/first_call.py --samples softmax --rounds 9
+    python3 benchmarks/first_call.py --makers dsl,triton,quack
+
+"triton" has kernels of peers/triton_first.py, and "quack" those of quack-kernels, which CuTe DSL compiles. Their
+"load" is the import of these kernels.
 
 Each figure is the median of several processes. A process imports torch, makes its arrays on the GPU and waits. Then it
 loads the sample, calls it, and waits for the launch. "import" is the part that imports `dsl`. "shape" is a later call
@@ -17,15 +21,16 @@ import os
 import subprocess
 import sys
 import tempfile
+from itertools import product
 from pathlib import Path
 from statistics import median
 
-SAMPLES = Path(__file__).resolve().parent.parent / "samples"
+ROOT = Path(__file__).resolve().parent.parent
 PROCESS = """
 import json, sys, time
 import torch
 
-name, path = sys.argv[1:]
+name, maker, folder = sys.argv[1:]
 torch.manual_seed(0)
 
 def arrays(rows):
@@ -42,13 +47,31 @@ def timed(function):
     torch.cuda.synchronize()
     return 1e3 * (time.perf_counter() - start), result
 
+def of_dsl():
+    import dsl
+    load = dsl.load
+    return lambda: getattr(load(f"{folder}/samples/{name}.tile"), name)
+
+def of_triton():
+    import triton
+    sys.path.insert(0, f"{folder}/benchmarks")
+    return lambda: getattr(__import__("peers.triton_first", fromlist=[name]), name)
+
+def of_quack():
+    import quack
+    def load():
+        if name == "softmax":
+            from quack.softmax import softmax
+            return softmax
+        from quack.gemm_interface import gemm
+        return lambda a, b: gemm(a, b, tuned=False)
+    return load
+
 shapes = [arrays(rows) for rows in (1024, 1536, 2560)]
 start = time.perf_counter()
-import dsl
-load = dsl.load
+load = {"dsl": of_dsl, "triton": of_triton, "quack": of_quack}[maker]()
 imported = 1e3 * (time.perf_counter() - start)
-loaded, module = timed(lambda: load(path))
-function = getattr(module, name)
+loaded, function = timed(load)
 first, y = timed(lambda: function(*shapes[0]))
 later = [timed(lambda: function(*each))[0] for each in shapes[1:]]
 wanted = torch.softmax(shapes[0][0], 1) if name == "softmax" else shapes[0][0] @ shapes[0][1]
@@ -59,13 +82,16 @@ print(json.dumps({"import": imported, "load": loaded, "first": first, "total": i
 """
 
 
-def measured(name: str, cache: str) -> dict[str, float]:
+def measured(name: str, maker: str, cache: str) -> dict[str, float]:
     """The times of one process, in milliseconds."""
-    driver = {"CUDA_CACHE_DISABLE": "1"} if cache == "off" else {"CUDA_CACHE_PATH": f"{cache}/driver"}
-    environment = {**os.environ, "DSL_CACHE": cache, **driver}
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    command = [sys.executable, "-c", PROCESS, name, str(SAMPLES / f"{name}.tile")]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    with tempfile.TemporaryDirectory(prefix="dsl-first-call-") as empty:
+        place = empty if cache == "off" else cache
+        driver = {"CUDA_CACHE_DISABLE": "1"} if cache == "off" else {"CUDA_CACHE_PATH": f"{cache}/driver"}
+        peers = {"TRITON_CACHE_DIR": f"{place}/triton", "QUACK_CACHE_DIR": f"{place}/quack"}
+        environment = {**os.environ, "DSL_CACHE": cache, **driver, **peers}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
+        command = [sys.executable, "-c", PROCESS, name, maker, str(ROOT)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(done.stderr)
     return json.loads(done.stdout.splitlines()[-1])
@@ -74,20 +100,22 @@ def measured(name: str, cache: str) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--samples", default="softmax,matmul", choices=["softmax", "matmul", "softmax,matmul"])
+    parser.add_argument("--makers", default="dsl", help="of dsl, triton and quack, with commas between")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
     rows = []
-    for name in given.samples.split(","):
-        measured(name, "off")  # writes Python's bytecode
+    for name, maker in product(given.samples.split(","), given.makers.split(",")):
+        measured(name, maker, "off")  # writes Python's bytecode
         with tempfile.TemporaryDirectory(prefix="dsl-first-call-") as cache:
-            runs = {"off": [measured(name, "off") for _ in range(given.rounds)]}
-            runs["fills"] = [measured(name, cache)]
-            runs["warm"] = [measured(name, cache) for _ in range(given.rounds)]
+            runs = {"off": [measured(name, maker, "off") for _ in range(given.rounds)]}
+            runs["fills"] = [measured(name, maker, cache)]
+            runs["warm"] = [measured(name, maker, cache) for _ in range(given.rounds)]
         for kind, each in runs.items():
             row = {key: median(run[key] for run in each) for key in each[0]}
-            rows.append({"sample": name, "cache": kind, **row})
-            print(f"{name:8} {kind:6} " + "  ".join(f"{key} {value:.1f} ms" for key, value in row.items()), flush=True)
+            rows.append({"sample": name, "maker": maker, "cache": kind, **row})
+            times = "  ".join(f"{key} {value:.1f} ms" for key, value in row.items())
+            print(f"{name:8} {maker:6} {kind:6} {times}", flush=True)
     if given.json:
         given.json.write_text(json.dumps(rows, indent=1))
 

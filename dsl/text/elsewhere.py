@@ -62,7 +62,7 @@ TILES = {
     **{f"{name}f": f"{name}(…)" for name in ("exp", "log", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf", "fma", "pow")},
     **{name: f"{name[2:-1]}.approx(…), or the line 'math {name[2:-1]}: fast'" for name in
        ("__expf", "__logf", "__sinf", "__cosf")},
-    **dict.fromkeys(("fmaxf", "fmax"), "maximum(a, b)"), **dict.fromkeys(("fminf", "fmin"), "minimum(a, b)"),
+    "fmaxf": "maximum(a, b)", "fminf": "minimum(a, b)",
     "fabsf": "abs(x)", "__popc": "popc(x)", "__clz": "clz(x)", "__brev": "brev(x)",
     "__float2half": "x.to(f16)", "__half2float": "x.to(f32)", "static_cast": "x.to(TYPE)",
     "reinterpret_cast": "bitcast(x, TYPE)", "sizeof": "size(T)",
@@ -82,6 +82,9 @@ PYTHON = {
 INSTEAD = {**SCHEDULE, **THREADS, **MEMORY, **TILES, **PYTHON}
 """Word → what to write, or where it is said. Words that differ from ours by case or an underscore alone need no row."""
 
+OTHER_NAMES = {"amax": "max", "amin": "min", "fabs": "abs", "absolute": "abs", "fmax": "maximum", "fmin": "minimum"}
+"""Functions of numpy and torch that have another name here."""
+
 MODULES = frozenset(
     ("tl", "triton", "libdevice", "math", "np", "numpy", "torch", "std", "cuda", "cub", "cg", "cute", "cutlass", "ptx")
 )
@@ -99,6 +102,8 @@ def instead_of(name: str, known: Container[str] = ()) -> str | None:
         rest = rest[1:]
     if rest and len(rest) < len(words) and rest[0] in known:
         return f"{rest[0]}(…), without '{'.'.join(words[: len(words) - len(rest)])}.'"
+    if rest and OTHER_NAMES.get(rest[0]) in known:
+        return f"{OTHER_NAMES[rest[0]]}(…)"
     if rest and (found := INSTEAD.get(".".join(rest)) or INSTEAD.get(rest[0])) is not None:
         return found
     if words[0] not in MODULES:

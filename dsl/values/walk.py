@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NoReturn
 from dsl.lowering.ir.location import Loc, TileError, closest
 from dsl.lowering.ir.types import DTYPES, DType
 from dsl.text import tree as ast
-from dsl.text.elsewhere import MODULES, instead_of
+from dsl.text.elsewhere import MODULES, OTHER_NAMES, instead_of
 from dsl.text.program import library_names
 from dsl.values import table
 from dsl.values.arithmetic import ConstantError, call, infix, prefix
@@ -32,8 +32,6 @@ MEMBERS = {
     "half": ".to(f16) converts", "int": ".to(s32) converts", "view": "reshape(x, extents), or bitcast(x, TYPE)",
 }  # fmt: skip
 """Members of arrays of numpy and torch, and what to write instead of each."""
-OTHER_NAMES = {"amax": "max", "amin": "min", "fabs": "abs", "absolute": "abs", "fmax": "maximum", "fmin": "minimum"}
-"""Functions of numpy and torch that have another name here."""
 WORDS: dict[str, Any] = {
     "true": True,
     "false": False,

@@ -24,8 +24,10 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from math import inf
 from pathlib import Path
+from socket import gethostname
 from statistics import median
 from typing import Any, NamedTuple
+from uuid import uuid4
 
 from harness import LeftOut, interleaved
 from harness.intervals import geometric_mean
@@ -36,9 +38,11 @@ from dsl.calls.plan import BoundPlan, Plan
 from dsl.calls.planner import Planner
 from dsl.calls.tuned import StepChoice, branch_steps
 from dsl.command.calibrate import show_scores
-from dsl.lab.compiling import Compiler
+from dsl.lab.clocks import clocks
+from dsl.lab.compiling import Compiler, Made
 from dsl.lab.costs import LoggedCosts
-from dsl.lab.place import find_place
+from dsl.lab.place import TuningPlace, find_place
+from dsl.lab.runner import described
 from dsl.lab.trial import CostFacts, Log, Trial, blank_trial
 from dsl.lowering.ir.location import TileError
 from dsl.runtime import Kernel
@@ -102,25 +106,37 @@ def points(case: Case, most: int, within: float, least: float, source: random.Ra
     return [chosen(schedule, values) for _, schedule, values in every]
 
 
-def bound(case: Case, plan: Plan, compiler: Compiler) -> BoundPlan | None:
+class Loaded(NamedTuple):
+    """The launches of a plan with compiled kernels, and what the compiler says of each kernel."""
+
+    plan: BoundPlan
+    made: Sequence[Made]
+
+
+def bound(case: Case, plan: Plan, compiler: Compiler) -> Loaded | None:
     """The launches of a plan with compiled kernels, or None if the compiler refuses one of them."""
     made = compiler.made_plan(plan)
     if any(each.ptx is None for each in made):
         return None
     kernels = [Kernel(each.ptx or "", each.entry, "cuda") for each in made]
-    return BoundPlan(case.function, plan, kernels)
+    return Loaded(BoundPlan(case.function, plan, kernels), made)
 
 
 def measured(
-    case: Case, listed: Sequence[Point], compiler: Compiler, loaders: Executor, blank: Callable[..., Trial]
+    case: Case,
+    listed: Sequence[Point],
+    compiler: Compiler,
+    loaders: Executor,
+    blank: Callable[..., Trial],
+    place: TuningPlace,
 ) -> Compared:
     """Checks and times the points of a call, and its peers."""
     given, rest = case.function.order(case.arguments, dict(case.call.constants))
-    compiled = [(point, plan) for point in listed if (plan := bound(case, point.plan, compiler)) is not None]
+    compiled = [(point, made) for point in listed if (made := bound(case, point.plan, compiler)) is not None]
     # The driver assembles PTX without Python's lock, so several texts at once.
-    list(loaders.map(Kernel.attributes, [kernel for _, plan in compiled for kernel in plan.kernels]))
+    list(loaders.map(Kernel.attributes, [kernel for _, made in compiled for kernel in made.plan.kernels]))
     launches: dict[Any, Callable[[], object]] = dict(case.peers)
-    for number, (point, plan) in enumerate(compiled):
+    for number, (point, (plan, _)) in enumerate(compiled):
         case.arguments[0].fill_(77)  # the output: a launch that writes nothing is not right
         plan.launch(given)
         if not case.right():
@@ -128,9 +144,11 @@ def measured(
         launches[number] = partial(plan.launch, given)
     times = interleaved(launches, ROUNDS, warmups=1)
     facts = case.function.planner(case.function.facts(given), **rest).facts()
+    together = {"contest": uuid4().hex[:12], "clocks": clocks(place), "where": f"{gethostname()} {place.device}"}
     trials = []
-    for number, (point, _) in enumerate(compiled):
-        about = {"steps": [step.as_json() for step in point.steps], "times_us": times[number]}
+    for number, (point, (plan, made)) in enumerate(compiled):
+        about = {"steps": [step.as_json() for step in point.steps], "times_us": times[number], **together}
+        about["launches"] = [described(*pair, place) for pair in zip(plan.kernels, made, strict=True)]
         requests = [CostFacts.of(step.request) for step in point.plan.steps]
         values = {"operation": case.name, **case.shape}
         trials.append(blank(case.file.program, facts, values=values, requests=requests, **about))
@@ -189,7 +207,7 @@ def main() -> None:
         for case, found in listed:
             if time.perf_counter() - begun > chosen.seconds:
                 break
-            rows.append(measured(case, found, compilers[case.file.program.path], loaders, blank))
+            rows.append(measured(case, found, compilers[case.file.program.path], loaders, blank, place))
     out.print(f"{place.name}, {chosen.family}, seed {chosen.seed}, {time.perf_counter() - begun:.0f} s")
     trials = [trial for row in rows for trial in row.trials]
     costs = LoggedCosts(trials)

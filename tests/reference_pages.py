@@ -18,12 +18,15 @@ import dsl
 from dsl.command import COMMANDS, cli
 from dsl.command.error_codes import read_codes
 from dsl.command.explain import read_words
+from dsl.lab.log_schema import schema_text
+from dsl.lab.trial import Trial
 from dsl.lowering.passes import PASSES
 from dsl.schedules.properties import PROPERTIES
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs" / "reference"
 WRITTEN = "<!-- tests/reference_pages.py writes this page -->"
+SCHEMA = "trial.schema.json"
 OPERATORS = {"torch.op": "dsl.torch.operators", "jax.op": "dsl.jax.functions"}
 """Public functions of subpackages that import a framework: the module that defines each."""
 
@@ -199,10 +202,12 @@ PAGES: dict[str, Callable[[], Iterator[str]]] = {
 
 
 def page(name: str) -> str:
+    if name == SCHEMA:
+        return schema_text(Trial)
     return "\n\n".join([WRITTEN, *PAGES[name]()]) + "\n"
 
 
 if __name__ == "__main__":
     FOLDER.mkdir(exist_ok=True)
-    for each in PAGES:
+    for each in (*PAGES, SCHEMA):
         (FOLDER / each).write_text(page(each), encoding="utf-8")

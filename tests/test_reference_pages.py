@@ -10,10 +10,10 @@ import dsl
 from dsl.command import COMMANDS
 from dsl.command.error_codes import read_codes
 from dsl.schedules.properties import PROPERTIES
-from tests.reference_pages import FOLDER, PAGES, page, prose
+from tests.reference_pages import FOLDER, PAGES, SCHEMA, page, prose
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", [*PAGES, SCHEMA])
 def test_a_page_is_up_to_date(name: str, update_golden: bool) -> None:
     if update_golden:
         (FOLDER / name).write_text(page(name), encoding="utf-8")
@@ -21,9 +21,9 @@ def test_a_page_is_up_to_date(name: str, update_golden: bool) -> None:
 
 
 def test_every_page_of_the_folder_is_made_or_is_the_index() -> None:
-    assert {path.name for path in FOLDER.glob("*")} == {*PAGES, "README.md"}
+    assert {path.name for path in FOLDER.glob("*")} == {*PAGES, SCHEMA, "README.md"}
     index = (FOLDER / "README.md").read_text(encoding="utf-8")
-    assert all(f"({name})" in index for name in PAGES)
+    assert all(f"({name})" in index for name in (*PAGES, SCHEMA))
 
 
 def test_every_public_thing_has_a_heading() -> None:

@@ -406,7 +406,7 @@ def trials(log: str | Path) -> ResultTable[Trial]:
     rows = [*found.trials.values()]
     heads = {"call": "call", "dims": "dims", "schedules": "schedules", "constants": "constants", "choices": "choices"}
     heads |= {"result": "result", "us": "time", **FIGURES, "reason": "reason"}
-    notes = found.notes()
+    notes = [*found.notes(), *found.repeated()]
     record = {"log": str(log), "unread": found.unread, "notes": notes, "trials": [to_builtins(row) for row in rows]}
     made = ResultTable(f"trials of {log}", rows, record, None, heads, flatten=trial_facts)
     # The notes come after the rows, as `dsl tune` prints them.

@@ -16,6 +16,7 @@ from dsl.calls.tuned import CallFacts
 from dsl.kernels.compile import compile_variant
 from dsl.kernels.levels import Lines, tree
 from dsl.kernels.variant import Request
+from dsl.lab.clocks import clocks
 from dsl.lab.compiling import Made, made_of
 from dsl.lab.contest import CONFIDENCE, ratio_interval, sign_probability
 from dsl.lab.diff_choices import Numbered, Taken, differing, taken_by
@@ -316,9 +317,10 @@ class Contest(Struct, frozen=True):
         if first.launch is None or second.launch is None or not self.place.is_timed:
             return {}
         found = self.place.rounds([first.launch, second.launch], self.rounds, Random(self.seed))
-        name = uuid4().hex[:12]
+        name, speeds = uuid4().hex[:12], clocks(self.place)
         for side, times in zip((first, second), found, strict=True):
             side.trial.times_us, side.trial.contest = [round(t, 3) for t in times], name
+            side.trial.clocks = speeds
             side.note()
         a, b = first.trial.times_us, second.trial.times_us
         ratio, *interval = ratio_interval(b, a)

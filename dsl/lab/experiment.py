@@ -20,12 +20,13 @@ from dsl.examples.overrides import Overrides
 from dsl.kernels.compile import compile_variant
 from dsl.lab.assignments import Assignment
 from dsl.lab.case import TuningCase
+from dsl.lab.clocks import clocks
 from dsl.lab.compiling import Code, Compiler, Made
 from dsl.lab.contest import RUNGS
 from dsl.lab.place import TuningPlace
 from dsl.lab.runner import FIRST_BLOCKS, RACES, LazyCase, Ready, Runner, prepared, with_arguments
 from dsl.lab.space import SpaceChoice, calls
-from dsl.lab.trial import Log, Trial, blank_trial
+from dsl.lab.trial import Log, Trial, blank_trial, example_facts
 from dsl.lowering.ir.choices import Asked, Choice
 from dsl.lowering.ir.location import TileError
 from dsl.runtime.errors import DeviceError
@@ -125,7 +126,7 @@ class Experiment(AbstractContextManager["Experiment"]):
         self.attempts: dict[int, Attempt] = {}  # by the trial's identity
         self.blank = blank_trial(
             *(program, place, planner.facts(), conditions.seed, conditions.command),
-            example=example.name,
+            **example_facts(program, example),
             index=index,
             values=overrides.names | overrides.types | overrides.options | overrides.constants,
             steps=[{"kernel": s.request.kernel, "schedule": s.request.schedule} for s in self.chosen.steps],
@@ -274,10 +275,10 @@ class Experiment(AbstractContextManager["Experiment"]):
         if not launches:
             return []
         found = self.place.rounds([*launches, *launches[:1] * null], rounds, Random(self.conditions.seed))
-        name = uuid4().hex[:12]
+        name, speeds = uuid4().hex[:12], clocks(self.place)
         for (_, same), times in zip(entrants.values(), found, strict=False):
             for trial in same:
-                trial.times_us, trial.contest = [round(t, 3) for t in times], name
+                trial.times_us, trial.contest, trial.clocks = [round(t, 3) for t in times], name, speeds
                 self.note(trial)
         return found[len(launches) :]
 

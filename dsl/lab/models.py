@@ -144,7 +144,7 @@ def read_trials(
             raise TileError("file", None, f"cannot read {path}: there is no such file")
         log = Log(path)
         found |= log.trials
-        for text in log.notes():
+        for text in (*log.notes(), *log.repeated()):
             note(f"{path}: {text}")
     good = [trial for trial in found.values() if figure_of(trial, of) is not None]
     if device is not None:

@@ -211,6 +211,7 @@ class Runner:
             trial.reason = f"not counted: {fault.message}"
             return []
         counts.note(trial, self.lines)
+        trial.blocks = self.blocks
         return counts.findings
 
 

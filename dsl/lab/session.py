@@ -15,7 +15,7 @@ from dsl.lab.compiling import digest_of
 from dsl.lab.model import Model
 from dsl.lab.place import TuningPlace
 from dsl.lab.space import SpaceChoice, TuningCall
-from dsl.lab.trial import Log, Trial, blank_trial
+from dsl.lab.trial import Log, Trial, blank_trial, example_facts
 from dsl.lab.worker import LaunchAtCase
 from dsl.text import tree as ast
 from dsl.text.files import resolved
@@ -82,7 +82,8 @@ class Session:
     def blank(self, facts: CallFacts, index: int, values: dict[str, Any]) -> Trial:
         """Makes an empty trial for a launch. `facts` describe the call; the point's steps are filled in later."""
         settings = self.settings
-        about = {"example": self.example.name, "index": index, "values": values, "choices": dict(settings.choose)}
+        about = {**example_facts(self.program, self.example), "index": index, "values": values}
+        about["choices"] = dict(settings.choose)
         return blank_trial(self.program, self.place, facts, settings.seed, settings.command, steps=[], **about)
 
     def launch(self, call: TuningCall, overrides: Overrides) -> LaunchAtCase:

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from dsl.calls.plan import Plan
 from dsl.calls.tuned import StepChoice, described_step
+from dsl.lab.clocks import clocks
 from dsl.lab.compiling import Made
 from dsl.lab.contest import RUNGS, contest, median_interval
 from dsl.lab.runner import LazyCase, Ready, Runner, expected, prepared
@@ -162,10 +163,11 @@ class Station:
         times, name = contest(bound, self.call.place.rounds, self.seed, rungs, index), uuid4().hex[:12]
         # Rounded to the nanosecond, like the times in the log.
         base = None if index is None else round(median_interval(times[index])[0], 3)
+        speeds = clocks(self.call.place)
         for each in racing.values():
             trial = each.trial
             trial.times_us, trial.contest = [round(t, 3) for t in times[each.index]], name
-            trial.reference_us = base
+            trial.reference_us, trial.clocks = base, speeds
 
 
 def steps_of(trial: Trial) -> tuple[StepChoice, ...]:

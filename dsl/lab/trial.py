@@ -10,27 +10,30 @@ import json
 import math
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NotRequired, TypedDict
 
-from msgspec import Meta, MsgspecError, Struct, field, to_builtins
+from msgspec import Meta, MsgspecError, Struct, convert, field, to_builtins
 from msgspec.json import decode
 from msgspec.structs import asdict
 
 from dsl.calls.tuned import CallFacts
 from dsl.kernels.variant import Request
 from dsl.lab.contest import median_interval
+from dsl.lab.log_schema import unknown_fields
 from dsl.lab.place import TuningPlace
 from dsl.lab.provenance import commit, differing, now, versions
 from dsl.lowering.ir.location import TileError
 from dsl.lowering.ir.plugins import NONE, Plugins
+from dsl.text import tree as ast
 from dsl.text.files import append_line, read_lines, resolved
 from dsl.text.program import Program
 
-SCHEMA = 3
-READ = (2, SCHEMA)
-"""Schemas that can be read. Schema 2 lacks some of the fields that are needed to repeat a trial."""
+SCHEMA = 4
+READ = (2, 3, SCHEMA)
+"""Schemas that can be read. Schemas 2 and 3 lack some of the fields that are needed to repeat a trial."""
 Scalar = bool | int | float | str | None
 Count = Annotated[int, Meta(ge=0, lt=1 << 62)]
 Number = Count | Annotated[float, Meta(ge=0, lt=1 << 62)]
@@ -118,57 +121,87 @@ class CostFacts(Struct):
 
 
 class Trial(Struct):
-    """A line of the log.
-
-    `steps` lists the kernels with their schedules and constants (see `StepChoice.as_json`). `choices` maps keys of
-    choices to options that were forced. `launches` lists the facts about each kernel. `requests` lists what the cost of
-    each launch is computed from. It is empty for trials that `dsl tune` has not made.
-
-    `times_us` contains the time of each round in microseconds, in order. A time covers all kernels of the plan.
-    `contest` names the group of trials that were timed together. In such a group, all `times_us[i]` belong to the same
-    round. `reference_us` is the median of the group's reference point, to compare several devices or days. `where`
-    names the host and the device that timed the trial. `counters` contains the emulator's totals over all kernels.
-    `by_line` contains these counters for each source line, if requested. `answer` is `expect` if `expect` lines judged
-    the result, or `agreement` if an output that passed these lines did.
-
-    The last fields help to repeat the trial: `file` (the path as given), `seed` (for inputs and orders), `command`,
-    `commit` (of the project) and `made` (the time in UTC). `arch`, the target, identifies the trial, too: a device runs
-    kernels of several targets.
-    """
+    """A line of the log: a way to run a launch, its result, and what it takes to repeat it."""
 
     # these fields identify the trial: see KEY
-    source: str
-    device: str
-    driver: str | None
-    versions: dict[str, str]
-    call: str
-    example: str | None
-    index: int
-    values: dict[str, Scalar]
-    options: dict[str, Scalar]
-    types: dict[str, str]
-    dims: dict[str, int]
-    steps: list[TrialStep]
+    source: Annotated[str, Meta(description="SHA-256 of the texts of the program and its imports.")]
+    device: Annotated[str, Meta(description="The device's name. That of the emulator begins with 'emulated'.")]
+    driver: Annotated[str | None, Meta(description="CUDA version and driver. null on the emulator.")]
+    versions: Annotated[
+        dict[str, str],
+        Meta(
+            description="Digests of the project's 'compiler' and 'runtime', of each 'plugin NAME' and of handwritten "
+            "code ('from'), and versions of Python, packages and tools."
+        ),
+    ]
+    call: Annotated[str, Meta(description="The kernel or dispatch that the launch line calls.")]
+    example: Annotated[str | None, Meta(description="The example's name, if it has one.")]
+    index: Annotated[int, Meta(description="The launch's position among those of the example, from 0.")]
+    values: Annotated[dict[str, Scalar], Meta(description="NAME=VALUE of the command: dims, types, constants.")]
+    options: Annotated[dict[str, Scalar], Meta(description="Options of the dispatch.")]
+    types: Annotated[dict[str, str], Meta(description="Element types of the call, by name.")]
+    dims: Annotated[dict[str, int], Meta(description="Extents of the call, by name.")]
+    steps: Annotated[
+        list[TrialStep],
+        Meta(description="The kernels that the call launches. Without 'constants', the schedule chooses them."),
+    ]
     # the result
-    status: str = "measured"
-    reason: str = ""
-    times_us: list[Number] = field(default_factory=list)
-    contest: str | None = None
-    answer: str | None = None
-    counters: dict[str, Number] | None = None
-    launches: list[StepFacts] = field(default_factory=list)
-    requests: list[CostFacts] = field(default_factory=list)
-    schema: int = SCHEMA
-    choices: dict[str, str] = field(default_factory=dict)
-    by_line: dict[str, dict[str, Number]] = field(default_factory=dict)
-    reference_us: Number | None = None
-    where: str = ""
-    file: str = ""
-    seed: int = 0
-    command: list[str] = field(default_factory=list)
-    commit: str | None = None
-    made: str = ""
-    arch: str = ""
+    status: Annotated[str, Meta(description=f"One of {', '.join(VERDICTS)}.")] = "measured"
+    reason: Annotated[str, Meta(description="Why the result is not right, or what was not counted.")] = ""
+    times_us: Annotated[
+        list[Number], Meta(description="Microseconds of each round, in order, of all kernels together.")
+    ] = field(default_factory=list)
+    contest: Annotated[
+        str | None, Meta(description="Names trials that were timed together: their i-th times are of one round.")
+    ] = None
+    answer: Annotated[
+        str | None,
+        Meta(description="'expect': 'expect' lines judged. 'agreement': an output that passed these lines did."),
+    ] = None
+    counters: Annotated[
+        dict[str, Number] | None, Meta(description="The emulator's counters, summed over all kernels.")
+    ] = None
+    launches: Annotated[list[StepFacts], Meta(description="Facts about the code of each kernel.")] = field(
+        default_factory=list
+    )
+    requests: Annotated[
+        list[CostFacts], Meta(description="What each kernel is compiled for. Only of some commands.")
+    ] = field(default_factory=list)
+    schema: Annotated[int, Meta(description="The version of this format.")] = SCHEMA
+    choices: Annotated[dict[str, str], Meta(description="Options of choices that were forced, by key.")] = field(
+        default_factory=dict
+    )
+    by_line: Annotated[
+        dict[str, dict[str, Number]], Meta(description="Counters of each source line, if requested.")
+    ] = field(default_factory=dict)
+    reference_us: Annotated[
+        Number | None, Meta(description="The median of the contest's reference point, to compare devices and days.")
+    ] = None
+    where: Annotated[str, Meta(description="Host and device, such as 'node7 cuda:0'.")] = ""
+    file: Annotated[str, Meta(description="The path of the .tile file, as given.")] = ""
+    seed: Annotated[int, Meta(description="The seed of inputs and orders.")] = 0
+    command: Annotated[list[str], Meta(description="The words of the command.")] = field(default_factory=list)
+    commit: Annotated[
+        str | None, Meta(description="The project's git commit, with '-dirty' if files differed from it.")
+    ] = None
+    made: Annotated[str, Meta(description="The time in UTC.")] = ""
+    arch: Annotated[str, Meta(description="The target, which identifies the trial, too.")] = ""
+    example_index: Annotated[
+        int | None, Meta(description="The example's position in its file, from 0. null if no example ran.")
+    ] = None
+    texts: Annotated[
+        dict[str, str],
+        Meta(description="A digest of the file and of each import, by its path from the file's folder."),
+    ] = field(default_factory=dict)
+    plugins: Annotated[list[str], Meta(description="The paths of the plug-ins.")] = field(default_factory=list)
+    edited: Annotated[str, Meta(description="The file of handwritten code that was launched ('--from').")] = ""
+    blocks: Annotated[
+        Count | None, Meta(description="On a GPU: how many blocks the emulator counted, scaled to the grid.")
+    ] = None
+    clocks: Annotated[
+        dict[str, Number],
+        Meta(description="After the contest, from nvidia-smi: clocks in MHz, power limit in W, temperature in °C."),
+    ] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         # Older lines of `dsl tune` have the target in their requests only.
@@ -273,12 +306,44 @@ def blank_trial(
         seed=seed,
         command=list(command),
         commit=commit(),
+        texts=text_digests(program),
+        plugins=list(program.plugins.files),
         **more,
     )
 
 
-# The key has the fields before `status`, the target, the forced options, and the seed.
-KEY = (*Trial.__struct_fields__[:12], "arch", "choices", "seed")
+def example_facts(program: Program, example: ast.Example) -> dict[str, Any]:
+    """The fields of a trial that say which example it runs."""
+    return {"example": example.name, "example_index": [each is example for each in program.examples].index(True)}
+
+
+def texts_of(program: Program) -> dict[str, str]:
+    """The texts of a program's file and of its imports, by their paths from the file's folder. The compiler's own files
+    are left out: its digest covers them."""
+    if program.path is None:
+        return {program.source.name: program.source.text}
+    # An import cannot leave this folder, so all paths begin there.
+    folder = program.path.parent
+    imported = {os.path.relpath(each.asked, resolved(folder)): each.text for each in program.imported}
+    return {program.path.name: program.source.text, **imported}
+
+
+def text_digests(program: Program) -> dict[str, str]:
+    return {name: hashlib.sha256(text.encode()).hexdigest()[:16] for name, text in texts_of(program).items()}
+
+
+# The key has the fields before `status`, the target, the forced options, the seed, and the example.
+KEY = (*Trial.__struct_fields__[:12], "arch", "choices", "seed", "example_index")
+
+
+def writable(value: Any) -> Any:
+    """Replaces numbers that JSON lacks by their texts, such as `inf`, which NAME=VALUE takes, too. Python would write
+    `Infinity`, which no other reader takes."""
+    if isinstance(value, dict):
+        return {name: writable(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [writable(each) for each in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def default_log(path: Path) -> Path:
@@ -290,16 +355,54 @@ def default_log(path: Path) -> Path:
     return Path(root, "dsl", "tune", f"{path.stem}-{place}.jsonl")
 
 
-def read_trial(line: str) -> Trial | None:
-    """Parses a line of a log. Returns None if the line is not a trial or has an unknown schema."""
+class LogLine(Struct):
+    """A line of a log. `number` counts from 1. If the line is no trial, `trial` is None and `problem` says why.
+    `unknown` lists the fields that this version does not know, such as `launches.colour`."""
+
+    number: int
+    text: str
+    trial: Trial | None = None
+    problem: str = ""
+    unknown: list[str] = field(default_factory=list)
+
+
+def parsed(text: str, number: int = 1) -> LogLine:
+    """Parses a line of a log."""
+    line = LogLine(number, text)
     try:
-        trial = decode(line, type=Trial)
+        record = decode(text)
     except (MsgspecError, RecursionError):
-        return None
+        line.problem = "no JSON"
+        return line
+    schema = record.get("schema", SCHEMA) if isinstance(record, dict) else None
+    if schema not in READ:
+        line.problem = "no JSON object" if schema is None else f"schema {schema!r:.20}, not {READ[0]} to {SCHEMA}"
+        return line
+    try:
+        trial = convert(record, Trial)
+    except (MsgspecError, RecursionError) as error:
+        line.problem = str(error)
+        return line
+    if trial.status not in VERDICTS:
+        line.problem = f"the status '{trial.status:.20}' is unknown"
+    elif not trial.is_sound:
+        line.problem = "a measured trial without times, or kernels without facts"
+    else:
+        line.trial, line.unknown = trial, unknown_fields(record, Trial)
     trial.steps = [{"schedule": None, **step} for step in trial.steps]
     for each in trial.launches:  # thousands of trials share a few keys and options
         each.choices = {sys.intern(key): sys.intern(option) for key, option in each.choices.items()}
-    return trial if trial.schema in READ and trial.status in VERDICTS and trial.is_sound else None
+    return line
+
+
+def read_trial(text: str) -> Trial | None:
+    """Parses a line of a log. Returns None if the line is not a trial or has an unknown schema."""
+    return parsed(text).trial
+
+
+def log_lines(path: Path) -> Iterator[LogLine]:
+    """Reads all lines of a log, but empty ones. Raises TileError `file` or `limit`."""
+    return (parsed(text, number) for number, text in enumerate(read_lines(path), 1) if text.strip())
 
 
 def trial_at(text: str) -> Trial:
@@ -322,31 +425,47 @@ def trial_at(text: str) -> Trial:
 class Log:
     """The trials in a file of JSON lines. Each new trial is appended at once.
 
-    Lines that are not trials, such as truncated lines, are skipped. `unread` is their number.
+    Lines that are not trials, such as truncated lines, are skipped. `unread` is their number, and `problem` describes
+    the first. `unknown` counts fields that this version does not know. `replaced` counts lines of trials that a later
+    line repeats.
     """
 
     def __init__(self, path: Path):
         self.path = path
         self.trials: dict[str, Trial] = {}
-        self.unread = 0
+        self.unread = self.replaced = 0
+        self.problem = ""
+        self.unknown: Counter[str] = Counter()
         if os.path.lexists(path):
-            for line in read_lines(path):
-                if (trial := read_trial(line)) is None:
+            for line in log_lines(path):
+                if line.trial is None:
                     self.unread += 1
+                    self.problem = self.problem or f"line {line.number}: {line.problem}"
                 else:
-                    self.trials[trial.key] = trial
+                    key = line.trial.key
+                    self.replaced += key in self.trials
+                    self.trials[key] = line.trial
+                    self.unknown.update(line.unknown)
 
     def notes(self, plugins: Plugins = NONE) -> list[str]:
-        """Returns messages about lines that are not trials, and about trials made with other versions."""
+        """Returns messages about all that is not read of the log, and about trials made with other versions."""
         found = []
         if self.unread:
-            found.append(f"lines that are no trials: {self.unread}")
+            found.append(f"lines that are no trials: {self.unread} ({self.problem})")
+        if self.unknown:
+            fields = ", ".join(f"{name} ({count} times)" for name, count in self.unknown.items())
+            found.append(f"fields that are unknown, and not read: {fields}")
         here = versions(plugins)
         old = {key: differ for key, trial in self.trials.items() if (differ := trial.made_otherwise(here))}
         if old:
             names = ", ".join(dict.fromkeys(name for differ in old.values() for name in differ))
             found.append(f"old trials, made with another {names} than installed here: {len(old)}")
         return found
+
+    def repeated(self) -> list[str]:
+        """A message about lines that a later line replaces. `dsl tune` has none: it goes on from the last line."""
+        count = self.replaced
+        return [f"lines that a later line of the same trial replaces: {count}"] if count else []
 
     def find(self, trial: Trial) -> Trial | None:
         """The same trial from the log, made with the same versions of everything, or None."""
@@ -358,4 +477,4 @@ class Log:
         self.trials[trial.key] = trial
         # A log names files and commands of the user, so nobody else may read it.
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        append_line(self.path, json.dumps(to_builtins(trial)))
+        append_line(self.path, json.dumps(writable(to_builtins(trial))))

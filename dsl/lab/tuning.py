@@ -314,8 +314,9 @@ def trial_of(candidate: Candidate, blank: Trial) -> Trial:
     # Handwritten code differs from the code that its schedule gives, although both have the same constants. So the
     # handwritten code is another trial.
     made_from = {} if candidate.edited is None else {"from": candidate.edited.digest}
+    edited = "" if candidate.edited is None else candidate.edited.name
     steps = [step.as_json() for step in candidate.steps]
-    return replace(blank, versions=blank.versions | made_from, steps=steps, launches=[])
+    return replace(blank, versions=blank.versions | made_from, edited=edited, steps=steps, launches=[])
 
 
 def in_order(points: Sequence[Point], seed: int, predicted: Mapping[int, float]) -> list[Point]:

@@ -13,9 +13,11 @@ import numpy as np
 import pytest
 
 import dsl
+from dsl.lab.compiling import compile_request, digest_of
 from dsl.lab.costs import LoggedCosts
 from dsl.lab.place import find_place
 from dsl.lab.trial import Log, blank_trial
+from dsl.runtime import Kernel
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))  # as for the scripts there
 
@@ -49,18 +51,30 @@ def test_the_cheapest_points_are_measured_and_some_others(case: Any) -> None:
 
 
 def test_its_trials_are_what_dsl_calibrate_reads(case: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    plan = SimpleNamespace(kernels=[], launch=lambda given: None)
-    monkeypatch.setattr(regret, "bound", lambda *_: plan)
+    def bound(case: Any, plan: Any, compiler: Any) -> Any:
+        made = [compile_request(task, step.request, "none") for step in plan.steps]
+        kernels = [Kernel(each.ptx or "", each.entry, "emulator") for each in made]
+        launched = SimpleNamespace(kernels=kernels, launch=lambda given: None)
+        return regret.Loaded(launched, made)
+
+    place, program = find_place("emulator"), case.file.program
+    task = (str(program.path), digest_of(program), ())
+    monkeypatch.setattr(Kernel, "attributes", lambda *_: None)
+    monkeypatch.setattr(regret, "bound", bound)
     monkeypatch.setattr(regret, "interleaved", lambda launches, *_, **__: {n: [20.0 - (n or 0)] * 9 for n in launches})
     case.peers = {None: lambda: None}
 
     def blank(program: Any, facts: Any, **about: Any) -> Any:
-        return blank_trial(program, find_place("emulator"), facts, 0, [], example=None, index=0, **about)
+        return blank_trial(program, place, facts, 0, [], example=None, index=0, **about)
 
     with ThreadPoolExecutor(1) as loaders:
-        row = regret.measured(case, regret.points(case, 9, 1.5, 0.0, Random(0)), None, loaders, blank)
+        row = regret.measured(case, regret.points(case, 9, 1.5, 0.0, Random(0)), None, loaders, blank, place)
     for trial in row.trials:
         Log(tmp_path / "log.jsonl").add(trial)
+    assert len({trial.contest for trial in row.trials}) == 1 and row.trials[0].where.endswith(" emulator")
+    for trial in row.trials:
+        (facts,), (request,) = trial.launches, trial.requests
+        assert facts.ptx and facts.choices and facts.kernel == request.kernel and trial.texts.keys() >= {"matmul.tile"}
     costs = LoggedCosts([*Log(tmp_path / "log.jsonl").trials.values()])
     (score,) = costs.scores(costs.start, costs.cases)
     assert score.points == 9 and score.correlation == pytest.approx(-1, abs=0.1) and score.regret == 20 / 12

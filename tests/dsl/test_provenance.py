@@ -57,7 +57,7 @@ def test_a_trial_says_what_replays_it(log: Path) -> None:
     for trial in Log(log).trials.values():
         assert {"compiler", "runtime", "python", "numpy", "llvmlite"} <= trial.versions.keys()
         assert trial.seed == 0 and trial.file.endswith("tiny.tile") and trial.command[:2] == ["dsl", "tune"]
-        assert trial.made.endswith("Z") and trial.where.endswith(" emulator") and trial.schema == 3
+        assert trial.made.endswith("Z") and trial.where.endswith(" emulator") and trial.schema == 4
         (launch,) = trial.launches
         assert launch.ptx == made_again(trial, {}).ptx
 

@@ -8,6 +8,7 @@ A file is read again if its text or the text of its instruction rows has changed
 from __future__ import annotations
 
 import hashlib
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -61,6 +62,15 @@ def load_plugins(paths: Sequence[str | Path]) -> Plugins:
     if key not in _joined:
         _joined[key] = _join(list(files.values()))
     return _joined[key]
+
+
+def plugin_texts(path: str | Path) -> dict[str, str]:
+    """The texts of a plug-in file and of the files that it names, by their paths from its folder."""
+    path = Path(path)
+    read = _read(path)
+    folder = resolved(path).parent
+    beside = {os.path.relpath(resolved(Path(each.name)), folder): each.text for each in read.beside}
+    return {path.name: read.text, **beside}
 
 
 def _read(path: str | Path) -> PluginFile:

@@ -449,17 +449,21 @@ class Log:
 
     def notes(self, plugins: Plugins = NONE) -> list[str]:
         """Returns messages about all that is not read of the log, and about trials made with other versions."""
+        found, here = self.unreadable(), versions(plugins)
+        old = {key: differ for key, trial in self.trials.items() if (differ := trial.made_otherwise(here))}
+        if old:
+            names = ", ".join(dict.fromkeys(name for differ in old.values() for name in differ))
+            found.append(f"old trials, made with another {names} than installed here: {len(old)}")
+        return found
+
+    def unreadable(self) -> list[str]:
+        """Messages about lines and fields that are not read."""
         found = []
         if self.unread:
             found.append(f"lines that are no trials: {self.unread} ({self.problem})")
         if self.unknown:
             fields = ", ".join(f"{name} ({count} times)" for name, count in self.unknown.items())
             found.append(f"fields that are unknown, and not read: {fields}")
-        here = versions(plugins)
-        old = {key: differ for key, trial in self.trials.items() if (differ := trial.made_otherwise(here))}
-        if old:
-            names = ", ".join(dict.fromkeys(name for differ in old.values() for name in differ))
-            found.append(f"old trials, made with another {names} than installed here: {len(old)}")
         return found
 
     def repeated(self) -> list[str]:

@@ -28,6 +28,7 @@ COMMANDS = {
     "model": "Fit a cost model to logs, and report how well it orders points.",
     "calibrate": "Fit the numbers of a GPU that costs read, and report how well costs order points.",
     "replay": "Make the trials of a log again, and report what differs; or pack them for others.",
+    "compare": "Compare logs: paired ratios, and their geometric mean.",
     "diff": "Report what differs between two launches, and what it costs.",
     "ablate": "Show what each choice is worth: replaced by another option, all others as chosen.",
     "bisect": "Find the choice, or the commit, at which a figure changes.",

@@ -7,12 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from math import comb
 from random import Random
-from statistics import median
+from statistics import fmean, median
 
 RUNGS = (8, 16, 32)
 """The number of rounds in each stage ("rung") of a contest. After a rung, candidates that are certainly slower than the
 best drop out."""
 CONFIDENCE = 0.95
+RESAMPLES = 2000
+"""How often values are resampled to compute the interval of their mean."""
 Measure = Callable[[list[Callable[[], object]], int, Random], list[list[float]]]
 """Maps (launches, rounds, order) to one list of times for each launch, in microseconds, with one time for each
 round."""
@@ -90,6 +92,12 @@ def ratio_interval(times: Sequence[float], base: Sequence[float]) -> tuple[float
     """Returns the median and the confidence interval of `times[i] / base[i]` over the rounds i. Drift from round to
     round cancels."""
     return median_interval([mine / other for mine, other in zip(times, base, strict=True)])
+
+
+def mean_interval(values: Sequence[float], random: Random) -> tuple[float, float]:
+    """The 95 % interval of a mean, by Efron's bootstrap."""
+    means = sorted(fmean(random.choices(values, k=len(values))) for _ in range(RESAMPLES))
+    return means[int(0.025 * RESAMPLES)], means[int(0.975 * RESAMPLES) - 1]
 
 
 def sign_probability(times: Sequence[float], base: Sequence[float]) -> float:

@@ -16,11 +16,9 @@ from typing import Any
 from msgspec import Struct, field
 
 from dsl.lab.bisect import Decision, joined, plain
+from dsl.lab.contest import mean_interval
 from dsl.lab.experiment import Experiment
 from dsl.lab.trial import Trial
-
-RESAMPLES = 2000
-"""How often the orders are resampled to compute the interval of a mean (Efron's bootstrap)."""
 
 
 class Share(Struct):
@@ -35,8 +33,7 @@ class Share(Struct):
 
     def interval(self, random: Random) -> tuple[float, float]:
         """The 95 % interval of the mean gain, by bootstrap."""
-        means = sorted(fmean(random.choices(self.gains, k=len(self.gains))) for _ in range(RESAMPLES))
-        return means[int(0.025 * RESAMPLES)], means[int(0.975 * RESAMPLES) - 1]
+        return mean_interval(self.gains, random)
 
 
 class Shares(Struct):

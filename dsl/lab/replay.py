@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import ExitStack
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from random import Random
 from socket import gethostname
@@ -26,7 +28,7 @@ from dsl.kernels.edited import Edited, edited_from
 from dsl.kernels.plugin_files import load_plugins
 from dsl.lab.case import TuningCase
 from dsl.lab.clocks import clocks
-from dsl.lab.compiling import Code, Compiler, Made
+from dsl.lab.compiling import Code, Compiler, Made, begin_compiling
 from dsl.lab.contest import median_interval
 from dsl.lab.experiment import BUDGET_FACTOR
 from dsl.lab.place import TuningPlace, find_place
@@ -118,6 +120,9 @@ class Replay:
         self.cases: dict[tuple[Any, ...], tuple[list[TuningCall], LazyCase]] = {}
         self.uses: Counter[tuple[Any, ...]] = Counter()
         """For each case, the number of trials that still need it."""
+        self.most: dict[tuple[str, ...], float] = {}
+        """The most thread instructions of a trial, for each launch."""
+        self.pool: Executor | None = None
         self.lost = ""
         """Why the GPU has become unusable."""
         self.compilers: dict[tuple[int, Code], Compiler] = {}
@@ -126,6 +131,9 @@ class Replay:
     def run(self, lines: Sequence[LogLine], advance: Callable[[str], None] = lambda verdict: None) -> list[Replayed]:
         """Makes the lines again, one contest after another. Returns them in the order of the log."""
         found: list[Replayed] = []
+        for trial in (line.trial for line in lines if line.trial is not None and line.trial.counters):
+            executed = (trial.counters or {}).get("thread_instructions", 0)
+            self.most[work_of(trial)] = max(executed, self.most.get(work_of(trial), 0))
         with self.stack:
             begun = [self.begin(line) for line in lines]
             for each in begun:
@@ -263,7 +271,11 @@ class Replay:
             code = "none"
         key = id(again.program), code
         if key not in self.compilers:
-            self.compilers[key] = self.stack.enter_context(Compiler(again.program, self.settings.jobs, code))
+            jobs = self.settings.jobs
+            if jobs and self.pool is None:  # one for all files
+                self.pool = ProcessPoolExecutor(jobs, get_context("spawn"), begin_compiling)
+                self.stack.callback(self.pool.shutdown, wait=True, cancel_futures=True)
+            self.compilers[key] = self.stack.enter_context(Compiler(again.program, jobs, code, self.pool))
         return self.compilers[key]
 
     def compile_ahead(self, again: Again) -> None:
@@ -302,8 +314,9 @@ class Replay:
         # The settings under which the command logged such a trial.
         runner.lines, runner.may_spill = bool(then.by_line), then.status != "spills"
         runner.blocks = then.blocks or FIRST_BLOCKS
-        if then.counters and not again.place.is_timed:
-            runner.budget = int(BUDGET_FACTOR * max(1, then.counters.get("thread_instructions", 1)))
+        most = self.most.get(work_of(then))
+        if most and again.place.ordinal is None:  # without a limit, a trial that hung would hang again
+            runner.budget = int(BUDGET_FACTOR * most)
         try:
             self.launched(again, runner, made)
         except TileError as error:  # the example itself fails, whatever the trial
@@ -317,6 +330,8 @@ class Replay:
         assert plan is not None
         findings = runner.count(now, plan, made) if again.place.is_timed and then.counters else []
         again.ready = runner.attempt(now, plan, made)
+        if again.ready is not None and (then.answer, now.answer) == ("expect", "agreement"):
+            runner.check(now, again.ready, whole=True)  # as `dsl tune` checks its winner
         race = next((each for each in findings if each.kind in RACES), None)
         if then.status == "race" and race is not None:  # the numbers of a launch with a race may be right
             again.ready, now.status, now.reason = None, "race", in_words(race)
@@ -398,6 +413,11 @@ def example_of(program: Program, trial: Trial) -> ast.Example | None:
 def is_of_requests(trial: Trial) -> bool:
     """Whether an old line is of benchmarks/regret.py, which has no example, but a name for what it computes."""
     return "operation" in trial.values
+
+
+def work_of(trial: Trial) -> tuple[str, ...]:
+    """Identifies the launch of a trial, whatever code it has."""
+    return trial.file, trial.call, str(trial.index), str(sorted(trial.values.items()))
 
 
 def groups(begun: Sequence[Again | Replayed]) -> Iterator[list[Again | Replayed]]:

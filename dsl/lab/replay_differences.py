@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, to_builtins
@@ -114,8 +116,6 @@ def result_differences(then: Trial, now: Trial) -> Iterator[tuple[str, Any, Any]
         yield "result", said_result(then), said_result(now)
     elif now.driver is None and without_folder(then) != without_folder(now):
         yield "reason", without_folder(then), without_folder(now)
-    if then.answer is not None and now.answer is not None and then.answer != now.answer:
-        yield "answer", then.answer, now.answer
     if then.counters is not None:
         yield from differing_numbers("", then.counters, now.counters or {})
     for line in dict.fromkeys([*then.by_line, *now.by_line]) if then.by_line else ():
@@ -131,9 +131,9 @@ def said_result(trial: Trial) -> str:
 
 
 def without_folder(trial: Trial) -> str:
-    """The reason of a trial. Messages name the file as it was given, and another machine has it elsewhere."""
-    folder = trial.file.rpartition("/")[0]
-    return trial.reason.replace(f"{folder}/", "") if folder else trial.reason
+    """The reason of a trial. Messages name files with their folders, and another machine has them elsewhere."""
+    names = "|".join(re.escape(Path(name).name) for name in (trial.file, *trial.texts))
+    return re.sub(rf"[^\s'\"]*/(?=(?:{names})\b)", "", trial.reason)
 
 
 def time_difference(then: Trial, now: Trial, references: tuple[float, float] | None) -> tuple[str, Any, Any] | None:

@@ -175,7 +175,8 @@ class Replay:
         made = Replayed(number, trial, now)
         runs = not missing and example is not None and not self.settings.code_only and trial.status != "compiled"
         if missing or example is None:
-            made.reason = missing or "not run: no example makes its arrays"
+            by = f", but '{' '.join(trial.command)}'" if trial.command else ""
+            made.reason = missing or f"not run: no example makes its arrays{by}"
         if place.is_timed and trial.status == "failed":
             runs, made.reason = False, "not run: it failed then, and may make the GPU unusable"
         again = Again(made, trial, now, program, place, runs, edited=edited)

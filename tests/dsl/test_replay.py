@@ -18,6 +18,7 @@ from dsl.lab import provenance, replay
 from dsl.lab.bundle import FilesOfLog, locked_versions, unpack
 from dsl.lab.place import find_place
 from dsl.lab.replay import Replay, ReplaySettings
+from dsl.lab.runner import Runner
 from dsl.lab.trial import CostFacts, Log, blank_trial, log_lines
 from dsl.lowering.ir.location import TileError
 from dsl.text.program import load
@@ -167,6 +168,43 @@ def test_lines_that_cannot_be_made_are_told_and_no_line_is_lost(folder: Path) ->
     assert "gone.tile" in reasons[0] and "no JSON" in reasons[1] and "no example 'large'" in reasons[3]
     assert "handwritten code" in reasons[4]
     assert found["notes"] == ["fields that are unknown, and not compared: colour"]
+
+
+@pytest.mark.parametrize("schema", [2, 3])
+def test_older_lines_are_compared_as_far_as_they_go(folder: Path, schema: int) -> None:
+    new = {"texts", "plugins", "example_index", "edited", "blocks", "clocks"}
+    new |= {"seed", "command", "commit", "made"} if schema == 2 else set()
+    rows = []
+    for line in (folder / "log.jsonl").read_text().splitlines():
+        row = {name: value for name, value in json.loads(line).items() if name not in new} | {"schema": schema}
+        if schema == 2:
+            row["launches"] = [
+                {k: v for k, v in each.items() if k not in ("ptx", "choices")} for each in row["launches"]
+            ]
+        rows.append(json.dumps(row))
+    (folder / "log.jsonl").write_text("\n".join(rows) + "\n")
+    assert {*verdicts(replayed(folder / "log.jsonl"))} == {"equal"}
+    (folder / "turn.tile").write_text(TURN.replace("exp(load", "exp(2 * load").replace("exp(x)", "exp(2 * x)"))
+    changed = [each for each in replayed(folder / "log.jsonl", status=1)["lines"] if each["since"]]
+    assert changed and {each["since"]["text"] for each in changed} == {"text changed"}
+    assert {each["verdict"] for each in changed} == {"differs"}
+
+
+def test_a_trial_that_hung_is_limited_by_what_others_executed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    budgets: list[int | None] = []
+    attempt = Runner.attempt
+
+    def attempted(self: Runner, *words: Any) -> Any:
+        budgets.append(self.budget)
+        return attempt(self, *words)
+
+    monkeypatch.setattr(Runner, "attempt", attempted)
+    first, second = map(json.loads, (folder / "log.jsonl").read_text().splitlines()[:2])
+    most = first["counters"]["thread_instructions"]
+    second |= {"counters": None, "status": "failed", "reason": "instruction budget"}
+    (folder / "log.jsonl").write_text(f"{json.dumps(first)}\n{json.dumps(second)}\n")
+    assert verdicts(replayed(folder / "log.jsonl", status=1)) == ["equal", "differs"]
+    assert budgets == [64 * most] * 2
 
 
 def test_code_only_compiles_and_says_so(folder: Path) -> None:

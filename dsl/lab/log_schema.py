@@ -15,6 +15,10 @@ def schema_text(of: type) -> str:
     from msgspec.json import schema
 
     made = {"$schema": DIALECT, **schema(of)}
+    for each in made["$defs"].values():
+        # How docstrings are indented depends on the versions of Python and msgspec.
+        if "description" in each:
+            each["description"] = " ".join(each["description"].split())
     return json.dumps(made, indent=2, ensure_ascii=False) + "\n"
 
 

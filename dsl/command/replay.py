@@ -39,7 +39,7 @@ def command(log: str, as_json: bool, **options: Any) -> int:
     the log with its .tile files, plug-ins and versions, for dsl replay on another machine. Plug-ins of a bundle are
     Python code, which this command executes.
 
-    Exit status: 0 all lines are equal, 1 a line differs or could not be made, 2 the input is wrong.
+    Exit status: 0 all lines are equal, 1 a line differs or was not made, 2 the input is wrong, 3 the device failed.
     """
     return carried_out(log, as_json, lambda: replay(Path(log), as_json, options))
 

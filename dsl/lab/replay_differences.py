@@ -56,8 +56,8 @@ def changes(then: Trial, now: Trial) -> Changes:
     """Compares how two trials were made."""
     found: dict[str, str] = {}
     if then.source != now.source:
-        names = differing(then.texts, now.texts) if then.texts else []
-        found["text"] = f"text changed: {', '.join(names)}" if names else "text changed"
+        names = differing(then.texts, now.texts) or ["the compiler's own files"]
+        found["text"] = f"text changed: {', '.join(names)}" if then.texts else "text changed"
     for name in differing(then.versions, now.versions):
         was, here = then.versions.get(name), now.versions.get(name)
         if name in ("compiler", "runtime") or name.startswith("plugin "):
@@ -101,7 +101,9 @@ def code_differences(then: Trial, now: Trial, is_loaded: bool) -> Iterator[tuple
         different = [name for name in names if was[name] not in (None, here[name])]
         yield from ((f"{NAMES.get(name, name)}{of}", was[name], here[name]) for name in different)
         for key in differing(a.choices, b.choices) if a.choices else ():
-            yield f"choice {key}{of}", a.choices.get(key), b.choices.get(key)
+            # A new compiler has new choices. If it makes the same PTX, they changed nothing.
+            if a.ptx != b.ptx or (key in a.choices and key in b.choices):
+                yield f"choice {key}{of}", a.choices.get(key), b.choices.get(key)
 
 
 def plain(facts: StepFacts) -> dict[str, Any]:

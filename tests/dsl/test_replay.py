@@ -124,8 +124,8 @@ EDITS: dict[str, tuple[Callable[[dict[str, Any]], Any], str, str]] = {
     "registers": (lambda row: row["launches"][0].update(registers=99), "registers", "ptxas 1 → "),
     "machine code": (lambda row: row["launches"][0].update(instructions=9), "sass", "ptxas 1 → "),
     "a choice": (
-        lambda row: row["launches"][0]["choices"].update({"pass.x": "on"}),
-        "choice pass.x",
+        lambda row: row["launches"][0]["choices"].update({"level.llvm": "0"}),
+        "choice level.llvm",
         "compiler changed",
     ),
     "a counter": (lambda row: row["counters"].update(barriers=77), "barriers", "runtime changed"),
@@ -143,6 +143,18 @@ def test_any_fact_that_differs_is_said_with_its_likely_cause(folder: Path, what:
     (folder / "log.jsonl").write_text(json.dumps(row) + "\n")
     (line,) = replayed(folder / "log.jsonl", status=1)["lines"]
     assert names(line) == [name] and any(each.startswith(why) for each in line["differences"][0]["why"])
+
+
+def test_choices_that_a_new_compiler_has_are_no_difference_of_equal_code(folder: Path) -> None:
+    row = json.loads((folder / "log.jsonl").read_text().splitlines()[0])
+    del row["launches"][0]["choices"]["level.llvm"]
+    row["launches"][0]["choices"]["pass.of_old"] = "on"
+    (folder / "log.jsonl").write_text(json.dumps(row) + "\n")
+    assert verdicts(replayed(folder / "log.jsonl")) == ["equal"]
+    row["launches"][0]["ptx"] = "0" * 16
+    (folder / "log.jsonl").write_text(json.dumps(row) + "\n")
+    (line,) = replayed(folder / "log.jsonl", status=1)["lines"]
+    assert {*names(line)} >= {"ptx", "choice level.llvm", "choice pass.of_old"}
 
 
 def test_what_differs_without_any_change_is_chance(folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from contextlib import suppress
 
@@ -22,9 +23,10 @@ SECONDS = 10.0
 def clocks(place: TuningPlace) -> dict[str, float]:
     """The clocks of the device now, in MHz, and what limits them. Fields that the driver does not tell are left out:
     all of them on the emulator, and without nvidia-smi."""
-    if place.ordinal is None:
+    program = None if place.ordinal is None else shutil.which("nvidia-smi")
+    if place.ordinal is None or program is None:
         return {}
-    words = ["nvidia-smi", f"--id={bus_id(place.ordinal)}", f"--query-gpu={','.join(FIELDS.values())}"]
+    words = [program, f"--id={bus_id(place.ordinal)}", f"--query-gpu={','.join(FIELDS.values())}"]
     try:
         done = subprocess.run(
             [*words, "--format=csv,noheader,nounits"], capture_output=True, text=True, timeout=SECONDS, check=True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -134,11 +135,15 @@ def test_clocks_are_those_that_nvidia_smi_says(monkeypatch: pytest.MonkeyPatch) 
         asked.append(words)
         return subprocess.CompletedProcess(words, 0, "1980, 3201, 1980, 3201, 700.00, [N/A]\n")
 
+    monkeypatch.setattr(shutil, "which", lambda name: f"/bin/{name}")
     monkeypatch.setattr(clocks, "bus_id", lambda ordinal: "0000:19:00.0")
     monkeypatch.setattr(subprocess, "run", run)
     found = clocks.clocks(GPU)
     most = {"most_sm_mhz": 1980.0, "most_memory_mhz": 3201.0}
     assert found == {"sm_mhz": 1980.0, "memory_mhz": 3201.0, **most, "power_limit_w": 700.0}
     assert "--id=0000:19:00.0" in asked[0] and "clocks.sm" in asked[0][2]
+    assert asked[0][0] == "/bin/nvidia-smi"
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: (_ for _ in ()).throw(FileNotFoundError("nvidia-smi")))
+    assert clocks.clocks(GPU) == {}
+    monkeypatch.setattr(shutil, "which", lambda name: None)
     assert clocks.clocks(GPU) == {}

@@ -73,6 +73,7 @@ class Pass(Struct, frozen=True):
     `needs`, `gives`: the properties that the IR must have before the pass, and the properties that it has after the
         pass.
     `reads`: properties of the schedule that the pass reads.
+    `chooses`: keys of choices that this pass alone makes. Lines of a schedule may have them if the pass is left out.
     `may_go`: True if the pass may be left out. Without such a pass, the code is slower, or fewer errors are found.
     `sound`: False if the code is wrong without the pass.
     `by_hand`: False if the code of kernels with `barriers manual` is wrong without the pass.
@@ -87,6 +88,7 @@ class Pass(Struct, frozen=True):
     needs: tuple[str, ...] = ()
     gives: tuple[str, ...] = ()
     reads: tuple[str, ...] = ()
+    chooses: tuple[str, ...] = ()
     may_go: bool = True
     needed: Callable[[Function], bool] | None = None
     deals: Callable[[Function], bool] | None = None
@@ -189,7 +191,7 @@ PASSES = (
     ),
     Pass("clean", on_function(simplify.simplify)),
     Pass("sink", on_function(sink.sink)),
-    Pass("early_loads", on_function(early_loads.early_loads)),
+    Pass("early_loads", on_function(early_loads.early_loads), chooses=early_loads.KEYS),
     Pass("check_registers", check_registers.check_registers, (LAYOUTS,)),
     Pass("narrow_scalars", on_function(narrow_scalars.narrow_scalars), by_hand=False),
     Pass("recompute", on_function(recompute.recompute)),
@@ -298,6 +300,7 @@ def run_passes(
         unsafe = () if sound else ("off",)
         may_go = each.may_go and not (each.needed is not None and each.needed(function))
         if may_go and not function.choices.choose("pass", each.name, ON_OFF, "on", unsafe=unsafe):
+            function.choices.excuse(*each.chooses)
             continue
         start = time.perf_counter()
         with blamed(function, passes, f"the pass '{each.name}'"):

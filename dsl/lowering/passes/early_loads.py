@@ -19,12 +19,13 @@ from dsl.lowering.ir.function import Block, Function, Op, Value, blocks_of, walk
 from dsl.lowering.ops.memory import writes
 from dsl.lowering.plan.tile_loads import is_load
 
+KEYS = ("early.loads",)
 WAYS = {"own": False, "ahead": True}
 
 
 def early_loads(function: Function) -> None:
     """Moves the loads of each block of the function, or none of them."""
-    function.choices.excuse("early.loads")
+    function.choices.excuse(*KEYS)
     written = {op.operands[0] for op in walk(function.body) if writes(op)}
     found = [(block, movable(block, written)) for block in blocks_of(function.body)]
     moved = [(block, ops) for block, ops in found if ops]

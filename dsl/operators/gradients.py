@@ -96,10 +96,10 @@ class BackwardOperators(Struct, frozen=True, eq=False):
         return tuple(p for p, of in self.gives.items() if of in needed or p not in optional)
 
     def make_all(self) -> None:
-        """Makes the operators of all sets of gradients: 1 ms each. A graph that `torch.compile` reads from its cache
-        names one of them, which must be known before the first backward pass."""
+        """Makes the operators of all sets of gradients that may be needed: 1 ms each. A graph that `torch.compile`
+        reads from its cache names one of them, which must be known before the first backward pass."""
         inputs = [*self.gives.values()]
-        for count in range(len(inputs) + 1):
+        for count in range(1, len(inputs) + 1):
             for needed in combinations(inputs, count):
                 self.operator_of(self.outputs_for(needed))
 

@@ -46,7 +46,6 @@ PRECEDENCE = {
 }  # fmt: skip
 PREFIX = {"not": 3, "-": 11, "~": 11}
 COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
-BITS = frozenset({"&", "|", "^"})
 
 
 def fold_chain(reading: _Reading, items: list) -> ast.Expr:
@@ -75,7 +74,7 @@ def fold_chain(reading: _Reading, items: list) -> ast.Expr:
         left = _bare(left)
         op = str(token)
         node = ast.Compare(loc, [op], [left, right]) if op in COMPARISONS else ast.Binary(loc, op, left, right)
-        if op in BITS:
+        if op in ast.BITS:
             joined[id(node)] = op
         operands.append(reading.nested(node, left, right))
 

@@ -15,6 +15,8 @@ from dsl.lowering.ir.location import Loc, Source, TileError
 MAX_NESTING = 200
 NOTHING = "None"
 """The name of a new axis of a tile, and of an optional tensor that a caller omits."""
+BITS = frozenset({"&", "|", "^"})
+"""Operators on flags and bits. They bind more tightly than comparisons, unlike && and || of C++."""
 
 
 PARTS: dict[type, list[str]] = {}

@@ -31,7 +31,6 @@ from dsl.values.walk import NUMBERS, WORDS
 
 STEPS_OF_CALL = 4
 MAX_MULTIPLIED = 16  # the greatest exponent computed by multiplications, each with an error of half a unit
-BITS = ("&", "|", "^")
 COUNTER = "as the counter of a loop"
 
 
@@ -130,7 +129,7 @@ class Tiles(Building):
             self.error("type", loc, f"'@' multiplies tiles; this is {describe(number)}")
         if op == "*" and isinstance(left, Value) and isinstance(right, Value):
             self.check_elementwise(left.tile.shape, right.tile.shape, loc)
-        if op in BITS:
+        if op in ast.BITS:
             self.check_flags(op, left, right, loc)
         a, b = self.agree([left, right], loc)
         if op == "/":

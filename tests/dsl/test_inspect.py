@@ -284,6 +284,10 @@ FRAME = 1000 / 60
 SASS = "page.columns.find(column => column.name === 'sass')"
 HEAT = """[...page.tile.drawn].map(([at, row]) => [at + 1, row.querySelector(".cell").textContent])
   .filter(([, count]) => count)"""
+HEATED = """(async () => {
+  page.setHeat("global_load_sectors");
+  while (!page.tile.drawn.size) await new Promise(requestAnimationFrame);
+})()"""
 PRODUCT = """(async () => {
   const column = page.columns.find(column => column.name === "sass");
   const at = column.rows.findIndex(row => /HG?MMA/.test(row.text));
@@ -354,7 +358,7 @@ def test_counts_stand_beside_source_and_code(small_page: Path, small: dict[str, 
         executed = page.value(f"{SASS}.rows.map(row => row.executed ?? null)")
         counts = dict(map(tuple, found["runs"]))
         assert executed == [None if row < 0 else counts.get(row, 0) for row in variant["sass"]["ptx"]]
-        page.value("page.setHeat('global_load_sectors'), new Promise(done => setTimeout(done, 50))")
+        page.value(HEATED)
         lines = [[line, f"{count:,}"] for file, line, count in found["lines"]["global_load_sectors"] if file == 0]
         assert lines and page.value(HEAT) == lines
         page.value(f"page.keep(page.tile, {lines[0][0] - 1})")

@@ -73,7 +73,7 @@ class Pass(Struct, frozen=True):
     `needs`, `gives`: the properties that the IR must have before the pass, and the properties that it has after the
         pass.
     `reads`: properties of the schedule that the pass reads.
-    `chooses`: keys of choices that this pass alone makes. Lines of a schedule may have them if the pass is left out.
+    `chooses`: keys of choices that this pass alone makes. Lines of a schedule may have them where it makes none.
     `may_go`: True if the pass may be left out. Without such a pass, the code is slower, or fewer errors are found.
     `sound`: False if the code is wrong without the pass.
     `by_hand`: False if the code of kernels with `barriers manual` is wrong without the pass.
@@ -298,9 +298,9 @@ def run_passes(
     for each in passes:
         sound = each.sound and (each.by_hand or function.word("barriers") != "manual")
         unsafe = () if sound else ("off",)
+        function.choices.excuse(*each.chooses)
         may_go = each.may_go and not (each.needed is not None and each.needed(function))
         if may_go and not function.choices.choose("pass", each.name, ON_OFF, "on", unsafe=unsafe):
-            function.choices.excuse(*each.chooses)
             continue
         start = time.perf_counter()
         with blamed(function, passes, f"the pass '{each.name}'"):

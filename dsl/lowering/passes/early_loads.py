@@ -25,7 +25,6 @@ WAYS = {"own": False, "ahead": True}
 
 def early_loads(function: Function) -> None:
     """Moves the loads of each block of the function, or none of them."""
-    function.choices.excuse(*KEYS)
     written = {op.operands[0] for op in walk(function.body) if writes(op)}
     found = [(block, movable(block, written)) for block in blocks_of(function.body)]
     moved = [(block, ops) for block, ops in found if ops]

@@ -16,12 +16,11 @@ from typing import TypeVar
 import pytest
 
 Case = TypeVar("Case")
-LISTS, PRODUCTS = {48: 5, 24: 4, 15: 2}, {24: 7, 12: 5, 6: 3, 3: 2}
-LONG = {48: 10, 24: 8, 6: 4, 1: 2}
+LISTS, PRODUCTS = {48: 4, 24: 3, 15: 2}, {24: 6, 12: 4, 6: 3, 3: 2}
+LONG = {48: 8, 24: 6, 6: 3, 1: 2}
 """Of a test with more cases than the key, every so many runs. Of combinations of parameters fewer do: each value of
 each parameter stays (`chosen`). With {48: 3, 15: 2} for both, all tests took 1,570 s (two workers, two cores), of which
-combinations took 600; with {48: 4, 24: 3, 15: 2} and {24: 6, 12: 4, 6: 3, 3: 2}, 1,250. LONG is of tests marked `long`,
-whose cases are alike and take 0.2 to 4 s each."""
+combinations took 600; now 1,250. LONG is of tests marked `long`, whose cases are alike and take 0.2 to 4 s each."""
 BARE = "DSL_BARE_PYTEST"
 
 
